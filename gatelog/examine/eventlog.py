@@ -34,7 +34,7 @@ async def examine(
     """
     from runtime.jetstream import BusError, StreamMissing, connect
 
-    server = _server(settings)
+    server = _server(settings, at)
     if isinstance(server, Finding):
         return [server]
     try:
@@ -68,7 +68,7 @@ async def examine(
         await bus.close()
 
 
-def _server(settings: Settings) -> NatsSettings | Finding:
+def _server(settings: Settings, at: Installation) -> NatsSettings | Finding:
     from runtime.embedded import running
 
     if settings.nats.url:
@@ -81,7 +81,7 @@ def _server(settings: Settings) -> NatsSettings | Finding:
         AREA,
         "reachable",
         f"the embedded server of {store} does not run, and nats.url is not set",
-        "start gatelog up, or set nats.url to the server in use",
+        remedy("nats away", at) if at.pod else "start gatelog up, or set nats.url to that in use",
     )
 
 

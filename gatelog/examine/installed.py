@@ -47,7 +47,10 @@ async def deployments(kube: KubeClient, at: Installation) -> list[Finding]:
         labels, name = obj["metadata"].get("labels") or {}, obj["metadata"]["name"]
         by_part[labels.get(COMPONENT_LABEL, name)] = obj
     if not by_part:
-        return []
+        if at.how not in ("helm", "kustomize"):
+            return []
+        said = f"no part runs in {namespace}, where gatelog is installed"
+        return [fail(AREA, "parts", said, remedy("part away", at, _PARTS[0]))]
     findings = [_deployment(part, obj, at) for part, obj in sorted(by_part.items())]
     absent = [part for part in _PARTS if part not in by_part and STANDALONE not in by_part]
     if absent:

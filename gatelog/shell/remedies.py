@@ -23,6 +23,8 @@ from runtime.settings import Settings
 How = Literal["", "up", "helm", "kustomize"]
 NAMESPACE = "gatelog-system"
 _QUOTED: Final = re.compile("`([^`]+)`")
+RELEASE: Final = "HELM_RELEASE"
+"""The variable in which the chart names its release to a part, which may not see deployments."""
 _IN_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
@@ -55,9 +57,12 @@ def here(settings: Settings) -> Installation:
     if os.environ.get("KUBERNETES_SERVICE_HOST"):
         own = _IN_POD.read_text().strip() if _IN_POD.is_file() else ""
         space = own or settings.lease.namespace or NAMESPACE
+        release = os.environ.get(RELEASE, "")
+        how: How = "helm" if release else ""
         if settings.nats.url:
-            return Installation(namespace=space, pod="deploy/gatelog-projector")
-        return Installation(profile="standalone", namespace=space, pod="gatelog-0")
+            pod = "deploy/gatelog-projector"
+            return Installation(how=how, namespace=space, release=release, pod=pod)
+        return Installation(how, "standalone", space, release, pod="gatelog-0")
     if not settings.database.url and statedir.of(settings).path.exists():
         return Installation(how="up")
     return UNKNOWN
@@ -72,13 +77,15 @@ class Remedy(Struct, frozen=True):
 
 
 _APPLY = {
-    "helm": "`helm -n {ns} get manifest {release} | kubectl apply --server-side --force-conflicts "
-    "--field-manager=helm -f -`",
+    "helm": "`helm -n {ns} get manifest {release} | kubectl annotate --local -f - -o yaml "
+    "meta.helm.sh/release-name={release} meta.helm.sh/release-namespace={ns} | kubectl apply "
+    "--server-side --force-conflicts --field-manager=helm -f -`",
     "kustomize": "`kubectl kustomize COPY | kubectl apply --server-side --force-conflicts -f -` "
     "(COPY: your copy of the overlay)",
 }
 """Commands that apply the installed manifests again, with images, settings and replicas as they
-are.
+are. Helm's manifest lacks the annotations that Helm writes: without them an object would belong to
+no release.
 """
 _BOTH = "{installed}"
 _ONE_POD = "`kubectl -n {ns} delete pod gatelog-0`"

@@ -77,11 +77,14 @@ def run(*arguments: str, values: Json | None = None) -> subprocess.CompletedProc
 
 
 def rendered(
-    values: Json | None = None, *more: str, namespace: str = "gatelog-system"
+    values: Json | None = None,
+    *more: str,
+    namespace: str = "gatelog-system",
+    release: str = "gatelog",
 ) -> list[Any]:
     """Return the objects that the chart makes of values on Kubernetes 1.36; in production."""
     given = {"profile": "production"} | (values or {})
     more = ("--kube-version", "1.36.0", *more)
-    done = run("template", "gatelog", str(CHART), "-n", namespace, *more, values=given)
+    done = run("template", release, str(CHART), "-n", namespace, *more, values=given)
     assert done.returncode == 0, done.stderr
     return [obj for obj in yaml.safe_load_all(done.stdout) if obj]

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from gatelog.cluster.policies import policies
+from gatelog.shell.remedies import RELEASE
 from runtime.settings import Settings, WebhookSettings
 from runtime.settings_source import load
 from simcluster.client import Client
@@ -64,12 +65,13 @@ def _unhashed(name: str) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Without what says nothing: order of named things, empty values, folds in expressions."""
+    """Without what says nothing: order of named things, empty values, folds, helm's release."""
     if isinstance(value, dict):
         found = {k: plain(v) for k, v in value.items()}
         return {k: v for k, v in found.items() if v not in (None, {}, [])}
     if isinstance(value, list):
         items = [plain(v) for v in value]
+        items = [v for v in items if not (isinstance(v, dict) and v.get("name") == RELEASE)]
         if all(isinstance(item, dict) and "name" in item for item in items):
             items.sort(key=lambda item: (item["name"], item.get("mountPath", "")))
         return items

@@ -7,13 +7,18 @@ import re
 import subprocess
 from itertools import product
 
+import msgspec
 import pytest
+import yaml
 
+from gatelog.cluster.installation import described
 from gatelog.readmodel import standstill
-from gatelog.shell.remedies import REMEDIES, UNKNOWN, Installation, commands, remedy
+from gatelog.shell.remedies import REMEDIES, UNKNOWN, Installation, commands, here, remedy
+from runtime.settings import LeaseSettings, NatsSettings, Settings
+from tests.deploy import helm
 from tests.deploy.manifests import DEPLOY, objects
 
-HELM = "`helm -n queueing get manifest gl | kubectl apply --server-side --force-conflicts"
+HELM = "`helm -n queueing get manifest gl | kubectl annotate --local -f - -o yaml meta.helm.sh/"
 INSTALLED = {
     "production": [*objects(DEPLOY / "base"), *objects(DEPLOY / "components" / "nats")],
     "standalone": objects(DEPLOY / "standalone"),
@@ -58,6 +63,73 @@ def test_what_is_missing_is_made_again_from_what_was_installed() -> None:
         for at in (UNKNOWN, helm, Installation(how="up"), Installation(profile="standalone")):
             said = remedy(cause, at, "ingest")
             assert "deploy/" not in said.replace("deploy/gatelog", ""), "who has the wheel lacks it"
+
+
+@pytest.mark.parametrize("profile", sorted(INSTALLED))
+def test_what_is_left_of_an_installation_says_how_it_was_made(profile: str) -> None:
+    """With its one StatefulSet deleted nothing was known of it, and doctor had no remedy."""
+    made = helm.rendered({"profile": profile}, namespace="queueing", release="gl")
+    notes = {"meta.helm.sh/release-name": "gl", "meta.helm.sh/release-namespace": "queueing"}
+    for one in made:
+        one["metadata"]["annotations"] = (one["metadata"].get("annotations") or {}) | notes
+    parts = [one for one in made if one["kind"] in ("Deployment", "StatefulSet")]
+    accounts = [one for one in made if one["kind"] == "ServiceAccount"]
+    wanted = Installation("helm", profile, "queueing", "gl")  # type: ignore[arg-type]
+    assert described(accounts) == wanted
+    for part in parts:
+        rest = [one for one in parts if one is not part]
+        found = described(rest or accounts)
+        name = part["metadata"]["name"]
+        runs = "" if name in ("gatelog", "gatelog-projector") else "deploy/gatelog-projector"
+        assert found == msgspec.structs.replace(wanted, pod=runs), name
+    assert described([]) is UNKNOWN
+
+
+@pytest.mark.skipif(helm.helm() is None or helm.kubectl() is None, reason="what is typed")
+def test_what_helm_made_stays_its_release() -> None:
+    """Helm's manifest lacks Helm's annotations: applied as it is, it took them off each object, and
+    doctor said of the release from then on that kustomize had made it.
+    """
+    at = Installation(how="helm", namespace="queueing", release="gl")
+    (line,) = commands(remedy("rights", at))
+    read, *annotated, applied = line.split(" | ")
+    assert read == "helm -n queueing get manifest gl" and applied.startswith("kubectl apply ")
+    made = helm.run("template", "gl", str(helm.CHART), "-n", "queueing", "--kube-version", "1.36.0")
+    tool, _, words = annotated[0].partition(" ")
+    assert tool == "kubectl" and len(annotated) == 1
+    done = subprocess.run(
+        [str(helm.kubectl()), *words.split()],
+        input=made.stdout,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    found = [one for one in yaml.safe_load_all(done.stdout) if one]
+    assert len(found) == len([one for one in yaml.safe_load_all(made.stdout) if one]) > 20
+    owners = described([one for one in found if one["kind"] == "StatefulSet"])
+    assert (owners.how, owners.release, owners.namespace) == ("helm", "gl", "queueing")
+    for one in found:
+        assert one["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "Helm", one
+
+
+@pytest.mark.parametrize(
+    ("profile", "part"), [("standalone", "standalone"), ("production", "projector")]
+)
+def test_a_part_knows_its_release(profile: str, part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its account may not look at deployments: doctor printed there another release's name."""
+    made = helm.rendered({"profile": profile}, namespace="queueing", release="gl")
+    (container,) = (
+        one["spec"]["template"]["spec"]["containers"][0]
+        for one in made
+        if one["kind"] in ("Deployment", "StatefulSet")
+        and one["metadata"]["labels"]["app.kubernetes.io/component"] == part
+    )
+    environment = {e["name"]: e["value"] for e in container["env"] if "value" in e}
+    for name, value in environment.items() | {("KUBERNETES_SERVICE_HOST", "10.0.0.1")}:
+        monkeypatch.setenv(name, value)
+    nats = NatsSettings(url="nats://nats:4222" if profile == "production" else "")
+    at = here(Settings(nats=nats, lease=LeaseSettings(namespace="queueing")))
+    assert commands(remedy("rights", at))[0].startswith("helm -n queueing get manifest gl |")
 
 
 @pytest.mark.parametrize("profile", sorted(INSTALLED))

@@ -49,6 +49,7 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{/* Values that are settings, as variables of a container: {root, container, jobs}. */}}
 {{- define "gatelog.environment" -}}
 {{- $v := .root.Values }}{{- $c := .container -}}
+{{- include "gatelog.setEnv" (dict "container" $c "name" "HELM_RELEASE" "value" .root.Release.Name) }}
 {{- if ne $v.cluster "default" }}{{- include "gatelog.setEnv" (dict "container" $c "name" "GATELOG_CLUSTER" "value" $v.cluster) }}{{- end }}
 {{- if and (ne $v.mode "builtin") (or (not .job) .doctor) }}{{- include "gatelog.setEnv" (dict "container" $c "name" "GATELOG_MODE" "value" $v.mode) }}{{- end }}
 {{- if ne $v.nats.url "nats://nats:4222" }}{{- include "gatelog.setEnv" (dict "container" $c "name" "GATELOG_NATS_URL" "value" $v.nats.url) }}{{- end }}
