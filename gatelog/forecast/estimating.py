@@ -26,6 +26,7 @@ from gatelog.forecast.playing import Limit, Out, Present, play, stuck
 from gatelog.readmodel.starts import ENDS, rough
 from podgroup.model.ids import GroupID
 from podgroup.model.lifecycle import QUEUED, stage_of
+from podgroup.model.reasons import effect_of, reason_of
 from podgroup.state.facts import grows
 from podgroup.state.group import Group
 from podgroup.state.world import World
@@ -212,4 +213,7 @@ def _not_in_line(group: Group) -> str:
         or group.explained.wait is None
     ):
         return ""
-    return group.explained.wait.message or group.explained.wait.reason
+    wait = group.explained.wait
+    if effect_of(wait.reason).short:
+        return reason_of(wait.reason).says  # the message is about what made it so
+    return wait.message or wait.reason

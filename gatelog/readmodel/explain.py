@@ -38,6 +38,7 @@ from gatelog.readmodel.rows import (
 from gatelog.readmodel.running import NotRunningRow
 from gatelog.readmodel.shared import Shared, freed, sentences, short_of
 from gatelog.readmodel.starts import rough, sentence
+from gatelog.readmodel.statements.preempted import PreemptorRow
 from gatelog.readmodel.timeline import NO_WAIT, anonymous, duration, plain
 from gatelog.shell.remedies import UNKNOWN, Installation
 from podgroup.model.lifecycle import ADMITTED, OVER, PENDING
@@ -94,6 +95,8 @@ class Explanation(Struct, frozen=True, kw_only=True):
     not_replaced: list[UnreplacedRow]
     ending: list[EndingRow]
     giving_way: list[GivingWayRow]
+    preempted_for: PreemptorRow | None
+    """Of what was preempted and is not admitted again."""
     repeated: list[RepeatedRow]
     held_up: HeldUpRow | None
     places: list[str]
@@ -144,6 +147,7 @@ def explain(
         not_replaced=known.unreplaced(group.id) if admitted else [],
         ending=known.ending(group.id),
         giving_way=known.giving_way(group.id) if pending else [],
+        preempted_for=model.preempted_for(group.id, now) if pending else None,
         repeated=known.repeated(now, group.id),
         held_up=next(iter(known.held_up(now, group_id=group.id)), None) if admitted else None,
         places=_places(model, group.id, now) if admitted else [],
@@ -224,6 +228,11 @@ def _now(
             yield ExplanationLine("" if number else "room", room)
             if held and not own_only:
                 yield ExplanationLine("", held)
+        # In the message a preemptor of another namespace has no name: users see it, too.
+        by = found.preempted_for
+        if by is not None and by.namespace != group.namespace and not own_only:
+            whom = f"{by.namespace}/{by.name} (priority {by.priority}), {_when(by.at, now)}"
+            yield ExplanationLine("preempted", f"for {whom}")
         yield ExplanationLine("it takes", _takes(found, own_only))
         yield from _queue(found, now, own_only)
     elif found.held_up is not None:

@@ -54,6 +54,7 @@ from gatelog.readmodel.rows import (
 )
 from gatelog.readmodel.running import NotRunningRow, StillRow
 from gatelog.readmodel.shared import Shared, as_of_now
+from gatelog.readmodel.statements.preempted import PreemptorRow
 from gatelog.readmodel.timeline import TimelineEntry
 from gatelog.shell.errors import CommandFailed
 from gatelog.shell.whereabouts import read_model_at
@@ -447,6 +448,11 @@ class ReadModel:
         """Return preempted groups that still stop, for one group or for all, first to end first."""
         given = {"group_id": preemptor, "limit": limit}
         return list(self.rows(GivingWayRow, statements.holders.GIVING_WAY, given))
+
+    def preempted_for(self, group_id: str, at: datetime) -> PreemptorRow | None:
+        """Return for whom the latest admission of a group up to a moment was taken back."""
+        given = {"group_id": group_id, "at": at}
+        return next(self.rows(PreemptorRow, statements.preempted.PREEMPTED_FOR, given), None)
 
     def unresolved(self, before: datetime) -> int:
         """Return how many decisions from before a time have no outcome yet."""

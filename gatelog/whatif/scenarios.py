@@ -25,7 +25,7 @@ from projector.replay.sink import Sink
 from runtime.collector import collecting_rarely
 
 CLUSTER = "what-if"
-REPORTS_S = 60
+REPORTS_S = 1
 """How often queues report what they hold in a play that is written down."""
 FORGET_EVENTS = 1_000
 """Events after which the journal of a play that is not written down is dropped."""

@@ -149,6 +149,22 @@ def test_what_nothing_that_runs_makes_room_for(url: str) -> None:
     assert len(never) == 3 and sum("stopped" in one for one in never) == 2
 
 
+def test_what_lacks_pods_cannot_start_until_they_are_there(tmp_path: Path) -> None:
+    """It was said to be its preemption that had to be fixed."""
+    toy = one_at_a_time(waiting=0)
+    toy.end("running")
+    for name in ("a1", "a2"):
+        toy.pod(name, "a", 2, cpu=5)
+    toy.run("a1", "a2")
+    toy.pod("urgent", cpu=10, labels={PRIORITY_CLASS: "high"})
+    toy.wait(60)
+    found = f"sqlite:///{tmp_path}/read-model.sqlite3"
+    migrated(found)
+    made = told(found, toy, Writer(found), budget_s=BRIEF_S)
+    (never,) = [one.never for one in made.forecast.estimates]
+    assert never == "pods ended without success and must be replaced before it is admitted again"
+
+
 def test_whoever_comes_later_with_a_higher_priority_pushes_back(url: str) -> None:
     """Two of three that came were urgent, so of what waits others will go before it."""
     toy = Toy(cpu=10)

@@ -173,6 +173,32 @@ def test_a_preemptor_of_another_namespace_is_not_named_to_who_sees_one(url: str)
     assert "preempted by a group of another namespace" in history
 
 
+def test_who_was_preempted_learns_for_whom_where_that_may_be_seen(url: str) -> None:
+    """`why` named no preemptor of another namespace, which history named to the same user."""
+    toy = Toy(cpu=2)
+    theirs = LocalQueueView(
+        uid="lq2", namespace="urgent", name="lq", resource_version=toy.bump(), cluster_queue="cq"
+    )
+    space = NamespaceView(uid="n2", name="urgent", resource_version=toy.bump())
+    toy.do(ObjectApplied(object=space), ObjectApplied(object=theirs))
+    low = {PRIORITY_CLASS: "low"}
+    for name in ("a1", "a2"):
+        toy.pod(name, "a", 2, labels=low)
+    toy.run("a1", "a2")
+    toy.pod("high", cpu=2, namespace="urgent", labels={PRIORITY_CLASS: "high"})
+    toy.wait(60)
+    Writer(url).feed(toy.messages)
+    found = asked(url, "a")
+    assert found.group.wait_reason == "WaitingForReplacementPods"
+    assert "preempted: for urgent/high (priority 1000), 2026-01-01 " in said(found)
+    assert "urgent/high" not in said(found, own_only=True)
+    toy.end("high")
+    late = toy.now + timedelta(hours=1)
+    with ReadModel(url, "test") as model:
+        then = explain(model, model.groups("ns", "a")[0], late, past=True)
+    assert then.preempted_for is not None and then.preempted_for.name == "high"
+
+
 def test_the_plugin_says_what_the_shell_says(told: str) -> None:
     with ReadModel(told, "test") as model:
         for name in ("a", "b", "c", "d"):

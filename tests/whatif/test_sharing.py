@@ -2,6 +2,8 @@
 
 import csv
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -146,3 +148,21 @@ def test_a_queue_that_is_taken_away_leaves_its_quota_to_nobody(
     said = refused(capsys, *of_trace, "--change", change)
     assert "ClusterQueue rad cannot be deleted: there is ClusterQueue blue, ClusterQueue" in said
     assert "leave the object out" in refused(capsys, *of_trace[:2], "--objects", change)
+
+
+def test_what_a_play_borrows_is_in_its_read_model_as_in_its_table(
+    objects: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Queues reported once a minute, so shorter loans were in no row, and others began late."""
+    text = HEAD + "".join(f"{100 * n},20,1,red/lq,0,red,5\n" for n in range(6))
+    file = tmp_path / "played.sqlite3"
+    trace = jobs(tmp_path, text)
+    played = what_if(capsys, "--trace", trace, "--objects", objects, "--db", file)
+    (wanted,) = (r["borrowed_hours"] for r in played["then"]["quota"] if r["queue"] == "red")
+    with closing(sqlite3.connect(file)) as connection:
+        query = """SELECT borrowed * (julianday(to_at) - julianday(from_at)) * 24 / 1000, from_at
+                     FROM usage WHERE name = 'red' AND borrowed > 0 ORDER BY from_at"""
+        loans = connection.execute(query).fetchall()
+    assert wanted == pytest.approx(6 * 20 * 3 / 3600, abs=0.01)
+    assert sum(hours for hours, _ in loans) == pytest.approx(wanted, abs=0.01)
+    assert loans[0][1].startswith("2000-01-01T00:00:0")

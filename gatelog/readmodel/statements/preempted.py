@@ -65,6 +65,27 @@ SELECT {_named("d.namespace")} AS victim_namespace, {_named("v.cluster_queue")} 
 """
 
 
+PREEMPTED_FOR = """
+SELECT x.at, x.preemptor_namespace AS namespace, x.preemptor_name AS name,
+       x.preemptor_priority AS priority
+  FROM preemptions x
+ WHERE x.cluster = :cluster AND x.victim_id = :group_id AND x.at <= :at
+   AND x.at >= (SELECT max(a.admitted_at) FROM admissions a
+                 WHERE a.cluster = :cluster AND a.group_id = :group_id AND a.admitted_at <= :at)
+ ORDER BY x.seq DESC LIMIT 1
+"""
+"""For whom the latest admission of a group up to a moment was taken back; no row: for none."""
+
+
+class PreemptorRow(msgspec.Struct, frozen=True):
+    """For whom a group was preempted, and when."""
+
+    at: datetime
+    namespace: str
+    name: str
+    priority: int
+
+
 class PreemptedRow(msgspec.Struct, frozen=True):
     """Who had to go, and for whom; "" for what is of a namespace that the asker may not see."""
 
