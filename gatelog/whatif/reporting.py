@@ -9,6 +9,7 @@ Invariant: what a table shows is in the JSON, by the same names.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TextIO
 
+from gatelog.readmodel.rates import unit_name
 from gatelog.readmodel.timeline import duration
 from gatelog.terminal.printing import table
 from gatelog.whatif.tallying import Key, Kind, Quota, Spread, Tally, hours
@@ -58,6 +59,7 @@ def as_values(tally: Tally) -> dict[str, Any]:
         "waits_by_team": rows(by_team, ("team",)),
         "quota": [
             {"queue": key.queue, "flavor": key.flavor, "resource": key.resource}
+            | {"unit": unit_name(key.resource)}
             | {
                 f"{name}_hours": round(hours(key, getattr(quota, name)), 6)
                 for name in Quota.__struct_fields__
@@ -83,17 +85,17 @@ def show(tally: Tally, other: Tally | None, out: TextIO) -> None:
         cells = [[*key, *_side_by_side([_waits(each.get(key)) for each in both])] for key in keys]
         heads = [*names, "admitted", "p50", "p90", "p99", "total", "waiting still"]
         table(heads, cells, headers=True, out=out)
-    out.write("\nquota, in hours of the resource\n")
+    out.write("\nquota\n")
     tallies = [each for each in (tally, other) if each is not None]
     cells = [
         [
-            *(key.queue, key.flavor, key.resource),
+            *(key.queue, key.flavor, key.resource, unit_name(key.resource)),
             *_side_by_side([_quota(key, each.quota.get(key)) for each in tallies]),
         ]
         for key in sorted({key for each in tallies for key in each.quota})
     ]
-    heads = ["queue", "flavor", "resource", "nominal", "used", "idle", "borrowed", "lent", "lost"]
-    heads.append("used %")
+    heads = ["queue", "flavor", "resource", "unit"]
+    heads += ["nominal", "used", "idle", "borrowed", "lent", "lost", "used %"]
     table(heads, cells, headers=True, out=out)
     queues = sorted({q for each in tallies for q in (*each.preempted, *each.evicted)})
     out.write("\npreemptions\n" if queues else "\npreemptions: none\n")

@@ -11,6 +11,7 @@ from typing import Any, TextIO
 
 from msgspec import Struct, to_builtins
 
+from gatelog.readmodel.rates import unit_name
 from gatelog.readmodel.timeline import duration
 from gatelog.shell.errors import UsageFailed
 from gatelog.terminal.printing import table
@@ -109,7 +110,7 @@ def show(sweep: Sweep, rows: list[Row], out: TextIO) -> None:
     """Print the table, and which value lost least of each resource."""
     resources = [one.resource for one in rows[0].hours]
     heads = [sweep.name, "admitted", "mean wait", "p90", "longest", "waiting still", "preempted"]
-    heads += [f"{what} {name} h" for name in resources for what in ("idle", "lost")]
+    heads += [f"{what} {name} {unit_name(name)}" for name in resources for what in ("idle", "lost")]
     cells = []
     for each in rows:
         still = f"{each.waiting}, {duration(each.waiting_total_s)}" if each.waiting else "0"
@@ -126,5 +127,5 @@ def show(sweep: Sweep, rows: list[Row], out: TextIO) -> None:
         if most > 0:
             out.write(
                 f"least lost of {name}: {sweep.assigned(least.value)}, "
-                f"{least.hours[place].lost:,.2f} h (most: {most:,.2f} h)\n"
+                f"{least.hours[place].lost:,.2f} {unit_name(name)} (most: {most:,.2f})\n"
             )

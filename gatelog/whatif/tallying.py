@@ -19,6 +19,7 @@ from datetime import datetime
 
 from msgspec import Struct, field
 
+from gatelog.readmodel.rates import unit
 from podgroup.log.events import Decision
 from podgroup.model.commands import AdmitGroup, EvictGroup
 from podgroup.model.ids import GroupID
@@ -57,8 +58,8 @@ class Quota(Struct):
 
 
 def hours(key: Key, amount: float) -> float:
-    """Return resource-seconds as hours in people's units."""
-    return amount / 3600 / (1000 if key.resource == "cpu" else 1)
+    """Return resource-seconds as hours in people's units (`rates.unit_name`)."""
+    return amount / 3600 / unit(key.resource)
 
 
 class Start(Struct, frozen=True, gc=False):

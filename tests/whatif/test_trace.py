@@ -28,6 +28,22 @@ def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:
     return capsys.readouterr().err
 
 
+def test_memory_is_counted_in_gib_hours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its hours were those of bytes: 6,442,450,944.00 where 6.00 GiB-h are meant."""
+    objects = tmp_path / "memory.yaml"
+    more = "      - {name: cpu, nominalQuota: 2}\n      - {name: memory, nominalQuota: 8Gi}"
+    text = QUEUES.replace("[cpu]", "[cpu, memory]")
+    objects.write_text(text.replace("      - {name: cpu, nominalQuota: CPU}", more))
+    trace = jobs(tmp_path, "submit,runtime,size,queue,cpu,memory\n0,3600,2,team-a/lq,1,3Gi\n")
+    words = ("--trace", trace, "--objects", objects)
+    cpu, memory = what_if(capsys, *words)["then"]["quota"]
+    assert (cpu["unit"], cpu["used_hours"]) == ("core-h", pytest.approx(2))
+    assert (memory["unit"], memory["used_hours"]) == ("GiB-h", pytest.approx(6))
+    assert cli.run(["what-if", *map(str, words), "--sweep", "queueing.least_run_s=0,10"]) == 0
+    out = capsys.readouterr().out
+    assert "idle memory GiB-h" in out and "lost cpu core-h" in out
+
+
 def test_a_queue_of_two_cores_takes_ten_jobs_two_by_two(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
