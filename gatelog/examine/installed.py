@@ -18,9 +18,9 @@ from gatelog.examine.findings import Finding, fail, ok, skip, some, warn
 from gatelog.shell.remedies import Installation, remedy
 from gatelog.viacluster.apiserver import BASE
 from podgroup.admission.matching import contradiction
-from podgroup.admission.model import Flavor
 from podgroup.model import least_run
 from podgroup.model.names import ACTIVE, FINISHED, LEAST_RUN_ANNOTATION
+from podgroup.model.objects import FlavorView
 from runtime.kube import KubeClient
 
 AREA = "deployments"
@@ -119,9 +119,10 @@ async def _flavors(kube: KubeClient, api: str) -> list[Finding]:
     if queues is None or flavors is None:
         return [skip(QUEUES, "flavors", "this account may not list resourceflavors")]
     known = {
-        name: Flavor(name=name, labels=(obj.get("spec") or {}).get("nodeLabels") or {})
+        name: FlavorView(uid="", name=name, resource_version="", node_labels=labels)
         for obj in flavors
         for name in (obj["metadata"]["name"],)
+        for labels in ((obj.get("spec") or {}).get("nodeLabels") or {},)
     }
     apart = [said for obj in queues for said in _apart(obj, known)]
     if not apart:
@@ -137,7 +138,7 @@ async def _flavors(kube: KubeClient, api: str) -> list[Finding]:
     ]
 
 
-def _apart(obj: Mapping[str, Any], known: Mapping[str, Flavor]) -> Iterator[str]:
+def _apart(obj: Mapping[str, Any], known: Mapping[str, FlavorView]) -> Iterator[str]:
     """Say of each two resource groups of a ClusterQueue of which no two flavors share a node."""
     groups = (obj.get("spec") or {}).get("resourceGroups") or ()
     for one, other in combinations(groups, 2):

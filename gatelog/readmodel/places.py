@@ -24,7 +24,7 @@ from msgspec import Struct, field
 
 from gatelog.readmodel.rows import RolesRow
 from podgroup.admission.amounts import PODS
-from podgroup.admission.model import Flavor, PodSet, PodSetAssignment
+from podgroup.admission.model import PodSet, PodSetAssignment
 from podgroup.admission.topology.domains import DomainTree, Path
 from podgroup.admission.topology.places import Places
 from podgroup.model.objects import FlavorView, NodeView
@@ -226,9 +226,7 @@ def rooms(model: "ReadModel", at: datetime, note: "Note | None" = None) -> list[
         return []
     views = [row.view for row in model.objects("ResourceFlavor")]
     flavors = [
-        Flavor(name=view.name, labels=view.node_labels, topology=view.topology)
-        for view in views
-        if isinstance(view, FlavorView) and view.topology in topologies
+        view for view in views if isinstance(view, FlavorView) and view.topology in topologies
     ]
     nodes = [
         NodeView(
@@ -305,7 +303,7 @@ def _asked_for(request: TopologyRequest) -> list[str]:
 
 def worked_out(
     topologies: dict[str, tuple[str, ...]],
-    flavors: Iterable[Flavor],
+    flavors: Iterable[FlavorView],
     nodes: Sequence[NodeView],
     held: Sequence[PlacedRow],
 ) -> list[FlavorRoom]:

@@ -21,9 +21,7 @@ from podgroup.admission.amounts import PODS, summed, text
 from podgroup.admission.holding import Resumption
 from podgroup.admission.matching import contradiction, unsuitable
 from podgroup.admission.model import (
-    ClusterQueue,
     Configuration,
-    Flavor,
     FlavorResource,
     PodSet,
 )
@@ -38,6 +36,7 @@ from podgroup.model.names import (
     PENDING_NO_MATCHING_FLAVOR,
     PENDING_WAITING_FOR_QUOTA,
 )
+from podgroup.model.objects import ClusterQueueView, FlavorView
 from podgroup.model.shortage import Shortage
 from podgroup.model.wording import UNAVAILABLE
 
@@ -75,7 +74,7 @@ class Offer:
 
     __slots__ = ("covers_pods", "flavors", "group_of", "queue")
 
-    def __init__(self, queue: ClusterQueue) -> None:
+    def __init__(self, queue: ClusterQueueView) -> None:
         self.queue = queue
         self.group_of = {r: group for group in queue.groups for r in group.covered}
         self.covers_pods = PODS in self.group_of
@@ -145,7 +144,7 @@ class Assigner:
     """Searches flavors."""
 
     def __init__(
-        self, flavors: Mapping[str, Flavor], configuration: Configuration, places: Places
+        self, flavors: Mapping[str, FlavorView], configuration: Configuration, places: Places
     ) -> None:
         self._places = places
         self._flavors = flavors
@@ -250,7 +249,6 @@ class Assigner:
         failures: list[str] = []
         looked_at = False
         clashes: set[tuple[str, str]] = set()
-        fungibility = offer.queue.fungibility
         for at in range(_start(request.resume, index, trigger), len(names)):
             attempted, name = at, names[at]
             if request.only is not None and request.only[index].get(trigger) != name:
@@ -273,7 +271,7 @@ class Assigner:
             if not _goes_on(rating, offer.queue):
                 best, best_rating, best_at = rated, rating, at
                 break
-            if _preferred(rating, best_rating, fungibility.preference):
+            if _preferred(rating, best_rating, offer.queue.preference):
                 best, best_rating, best_at = rated, rating, at
         if best is None:
             return _Found({}, reasons, failures, looked_at, clashes)
@@ -310,7 +308,7 @@ class Assigner:
                 kinds.append(failure)
             if not self._as_kueue:  # Q5
                 rating = Rating(min(rating.kind, one.kind), max(rating.level, one.level))
-            elif _preferred(rating, one, request.offer.queue.fungibility.preference):
+            elif _preferred(rating, one, request.offer.queue.preference):
                 rating = one
             if rating.kind is not Kind.NO_FIT:
                 rated[resource] = one
@@ -369,14 +367,14 @@ class Assigner:
         why = f"insufficient unused quota for {resource} in flavor {flavor}, {more} more needed"
         if value <= available:
             return Rating(Kind.RECLAIM, level), why, ""
-        preemption = request.offer.queue.preemption
-        while_borrowing = preemption.borrow_within_cohort not in ("", "Never") or (
-            self._shares_decide and preemption.reclaim_within_cohort != "Never"
+        own = request.offer.queue
+        while_borrowing = own.borrow_within_cohort not in ("", "Never") or (
+            self._shares_decide and own.reclaim_within_cohort != "Never"
         )
         within_own = (  # Q16
             not self._as_kueue
             and self._shares_decide
-            and preemption.within_cluster_queue not in ("", "Never")
+            and own.within_cluster_queue not in ("", "Never")
         )
         if node.nominal.get(key, 0) >= value or within_smaller or while_borrowing or within_own:
             return _simulated(request, key, value, level, search), why, ""
@@ -435,11 +433,10 @@ def _preferred(one: Rating, other: Rating, preference: str) -> bool:
     return (-one.kind, one.level) < (-other.kind, other.level)
 
 
-def _goes_on(rating: Rating, queue: ClusterQueue) -> bool:
+def _goes_on(rating: Rating, queue: ClusterQueueView) -> bool:
     """Tell whether the search goes on to the next flavor."""
     if rating.kind in (Kind.NO_FIT, Kind.NO_CANDIDATES):
         return True
-    fungibility = queue.fungibility
-    if rating.kind is not Kind.FIT and fungibility.when_can_preempt == "TryNextFlavor":
+    if rating.kind is not Kind.FIT and queue.when_can_preempt == "TryNextFlavor":
         return True
-    return rating.level > 0 and fungibility.when_can_borrow == "TryNextFlavor"
+    return rating.level > 0 and queue.when_can_borrow == "TryNextFlavor"

@@ -59,7 +59,7 @@ def search(
                     preemptor,
                     preemptor.node,
                     needs,
-                    preemptor.queue.preemption.within_cluster_queue,
+                    preemptor.queue.within_cluster_queue,
                 ),
                 PREEMPTED_IN_CLUSTER_QUEUE,
             ),
@@ -71,7 +71,7 @@ def search(
     sequence += [c for each in lists for c in each if c.holding.evicted is None]
     if not sequence:
         return []
-    forbidden = preemptor.queue.preemption.borrow_within_cohort in NEVER
+    forbidden = preemptor.queue.borrow_within_cohort in NEVER
     node = preemptor.node
     under = all(node.usage.get(key, 0) < node.nominal.get(key, 0) for key in needs)
     if not (hierarchy or priority) or (forbidden and not under):
@@ -90,10 +90,10 @@ def search(
 def _from_others(
     field: Field, preemptor: Preemptor, needs: Set[FlavorResource], requests: Usage
 ) -> tuple[list[_Candidate], list[_Candidate]]:
-    preemption = preemptor.queue.preemption
+    own = preemptor.queue
     hierarchy: list[_Candidate] = []
     priority: list[_Candidate] = []
-    if preemptor.node.parent is None or preemption.reclaim_within_cohort in NEVER:
+    if preemptor.node.parent is None or own.reclaim_within_cohort in NEVER:
         return hierarchy, priority
     beside: list[tuple[Node, list[Node]]] = []
     below: Node | None = None
@@ -108,7 +108,7 @@ def _from_others(
     found: tuple[list[AdmittedWorkload], list[AdmittedWorkload]] = ([], [])
     for cohort, queues in beside:
         for queue in queues:
-            some = candidates(preemptor, queue, needs, preemption.reclaim_within_cohort)
+            some = candidates(preemptor, queue, needs, own.reclaim_within_cohort)
             found[0 if entitled else 1].extend(some)
             (by_right if entitled else by_priority)[queue.name] = cohort
         fits, rest = _fits_own(cohort, rest)
@@ -116,10 +116,10 @@ def _from_others(
     for other in in_order(field, preemptor, seasoned(field, found[0], PREEMPTED_IN_COHORT)):
         common = by_right[other.cluster_queue]
         hierarchy.append(_Candidate(other, PREEMPTED_IN_COHORT, True, common))
-    threshold = preemption.max_priority_threshold
+    threshold = own.max_priority_threshold
     for other in in_order(field, preemptor, found[1]):
         low = (
-            preemption.borrow_within_cohort not in NEVER
+            own.borrow_within_cohort not in NEVER
             and other.priority < preemptor.priority
             and (threshold is None or other.priority <= threshold)
         )

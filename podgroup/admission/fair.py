@@ -64,12 +64,12 @@ def search(
 
 
 def _everyone(preemptor: Preemptor, needs: Set[FlavorResource]) -> list[AdmittedWorkload]:
-    preemption = preemptor.queue.preemption
-    found = candidates(preemptor, preemptor.node, needs, preemption.within_cluster_queue)
-    if preemptor.node.parent is not None and preemption.reclaim_within_cohort != "Never":
+    own = preemptor.queue
+    found = candidates(preemptor, preemptor.node, needs, own.within_cluster_queue)
+    if preemptor.node.parent is not None and own.reclaim_within_cohort != "Never":
         for queue in _queues(preemptor.node.root):
             if queue is not preemptor.node and not queue.within(needs):
-                found += candidates(preemptor, queue, needs, preemption.reclaim_within_cohort)
+                found += candidates(preemptor, queue, needs, own.reclaim_within_cohort)
     return found
 
 

@@ -143,7 +143,7 @@ class KueueCycle:
 
     def _reserve(self, head: Head) -> None:
         """Keep from others what a head waits for that cannot take it back later."""
-        if head.offer.queue.preemption.reclaim_within_cohort == "Any":
+        if head.offer.queue.reclaim_within_cohort == "Any":
             return
         self._count(head.node, waiting_for(head, own_only=False))
         self._occupy(_placed(head))

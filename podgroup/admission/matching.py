@@ -10,28 +10,28 @@ Invariant: a flavor without labels and taints suits everything.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from podgroup.admission.model import Flavor, PodSet
+from podgroup.admission.model import PodSet
 from podgroup.model.names import integer
-from podgroup.model.objects import Requirement, Selector, Toleration
+from podgroup.model.objects import FlavorView, Requirement, Selector, Toleration
 
 
-def unsuitable(flavor: Flavor, pod_set: PodSet) -> str:
+def unsuitable(flavor: FlavorView, pod_set: PodSet) -> str:
     """Say why pods cannot use a flavor; "" if they can."""
     tolerations = (*pod_set.tolerations, *flavor.tolerations)
     taint = untolerated(flavor.taints, tolerations)
     if taint is not None:
         shown = f"{{{taint.key} {taint.value} {taint.effect} <nil>}}"
         return f"untolerated taint {shown} in flavor {flavor.name}"
-    return "" if _affine(flavor.labels, pod_set) else f"flavor {flavor.name} {NO_AFFINITY}"
+    return "" if _affine(flavor.node_labels, pod_set) else f"flavor {flavor.name} {NO_AFFINITY}"
 
 
-def contradiction(one: Flavor, other: Flavor) -> str:
+def contradiction(one: FlavorView, other: FlavorView) -> str:
     """Say why no node is of both flavors; "" if one may be."""
-    for key in sorted(one.labels.keys() & other.labels.keys()):
-        if one.labels[key] != other.labels[key]:
+    for key in sorted(one.node_labels.keys() & other.node_labels.keys()):
+        if one.node_labels[key] != other.node_labels[key]:
             return (
-                f"flavor {other.name} wants nodes with {key}={other.labels[key]}, "
-                f"flavor {one.name} of the same pods {key}={one.labels[key]}"
+                f"flavor {other.name} wants nodes with {key}={other.node_labels[key]}, "
+                f"flavor {one.name} of the same pods {key}={one.node_labels[key]}"
             )
     return ""
 

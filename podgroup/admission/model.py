@@ -1,22 +1,22 @@
-"""What a snapshot is made of: queues, cohorts, flavors, workloads, and how the deciding is set.
+"""What is decided on: workloads, what they hold, and how the deciding is set.
 
-Theory. Deciding knows nothing of pods, logs or groups' lives. The caller describes what there
-is in these values; they are those of Kueue's objects, reduced to what decides. A *workload* is what
-elsewhere is a group or a single pod. Amounts are the integers of `model.quantities`: cpu in
-thousandths, everything else in whole units; an amount of 2^63-1 or more is without limit. Times are
-seconds after any fixed moment, the same one for all values; only order and differences count.
+Theory. Deciding knows nothing of pods, logs or groups' lives. Queues, cohorts, flavors and nodes
+are the views that the log has of them. What asks for quota the caller describes in these values:
+Kueue's Workload, reduced to what decides. A *workload* is what elsewhere is a group or a single
+pod. Amounts are the integers of `model.quantities`: cpu in thousandths, everything else in whole
+units; an amount of 2^63-1 or more is without limit. Times are seconds after any fixed moment, the
+same one for all values; only order and differences count.
 
 Invariant: values of this module never change; two that are equal decide alike.
 """
 
 from collections.abc import Mapping
-from fractions import Fraction
 from typing import Literal
 
 from msgspec import Struct
 
 from podgroup.model.least_run import Times
-from podgroup.model.objects import NodeTerm, NodeView, ResourceGroup, Selector, Toleration
+from podgroup.model.objects import NodeTerm, Toleration
 from podgroup.model.reasons import PLAIN, Effect
 from podgroup.model.topology import NOTHING_ASKED, TopologyAssignment, TopologyRequest
 
@@ -26,104 +26,7 @@ FlavorResource = tuple[str, str]
 Requests = tuple[tuple[str, int], ...]
 """Resource and amount, each resource once."""
 
-Policy = Literal["", "Never", "LowerPriority", "LowerOrNewerEqualPriority", "Any"]
 Strategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
-
-EVERYWHERE = Selector()
-"""The empty selector, which every namespace satisfies."""
-
-
-class Preemption(Struct, frozen=True):
-    """Whom the workloads of a ClusterQueue may preempt."""
-
-    within_cluster_queue: Policy = "Never"
-    reclaim_within_cohort: Policy = "Never"
-    borrow_within_cohort: Policy = "Never"
-    max_priority_threshold: int | None = None
-
-
-class Fungibility(Struct, frozen=True):
-    """When a ClusterQueue's search for a flavor goes on although one was found."""
-
-    when_can_borrow: Literal["MayStopSearch", "TryNextFlavor"] = "MayStopSearch"
-    when_can_preempt: Literal["MayStopSearch", "TryNextFlavor"] = "TryNextFlavor"
-    preference: Literal["", "BorrowingOverPreemption", "PreemptionOverBorrowing"] = ""
-
-
-class ClusterQueue(Struct, frozen=True, kw_only=True):
-    """A ClusterQueue; `namespaces` None selects none.
-
-    `usable`: all that it asks for besides flavors is there.
-    """
-
-    name: str
-    cohort: str = ""
-    strategy: Literal["BestEffortFIFO", "StrictFIFO"] = "BestEffortFIFO"
-    namespaces: Selector | None = EVERYWHERE
-    groups: tuple[ResourceGroup, ...] = ()
-    preemption: Preemption = Preemption()
-    fungibility: Fungibility = Fungibility()
-    weight: Fraction = Fraction(1)
-    stop_policy: Literal["None", "Hold", "HoldAndDrain"] = "None"
-    usage_based: bool = False
-    usable: bool = True
-
-
-class Cohort(Struct, frozen=True, kw_only=True):
-    """A Cohort; `parent` "" is a root."""
-
-    name: str
-    parent: str = ""
-    groups: tuple[ResourceGroup, ...] = ()
-    weight: Fraction = Fraction(1)
-
-
-class LocalQueue(Struct, frozen=True, kw_only=True):
-    """A LocalQueue; `consumed` is what its status says it had used (decimal text per resource)."""
-
-    namespace: str
-    name: str
-    cluster_queue: str
-    weight: Fraction = Fraction(1)
-    stop_policy: Literal["None", "Hold", "HoldAndDrain"] = "None"
-    consumed: tuple[tuple[str, str], ...] = ()
-
-
-class Flavor(Struct, frozen=True, kw_only=True):
-    """A ResourceFlavor; `topology` names the Topology of its nodes, "" without one."""
-
-    name: str
-    labels: Mapping[str, str] = {}
-    taints: tuple[Toleration, ...] = ()
-    tolerations: tuple[Toleration, ...] = ()
-    topology: str = ""
-
-
-class Topology(Struct, frozen=True, kw_only=True):
-    """A Topology: the label keys of its levels, outermost first."""
-
-    name: str
-    levels: tuple[str, ...] = ()
-
-
-class PriorityClass(Struct, frozen=True, kw_only=True):
-    """A WorkloadPriorityClass: the `least_run` times of its workloads."""
-
-    name: str
-    least_run: Times = ()
-
-
-class Namespace(Struct, frozen=True, kw_only=True):
-    """A namespace and its labels."""
-
-    name: str
-    labels: Mapping[str, str] = {}
-
-
-Object = (
-    Flavor | Topology | NodeView | Cohort | PriorityClass | Namespace | ClusterQueue | LocalQueue
-)
-"""What quota is made of, and who may use it."""
 
 
 class PodSet(Struct, frozen=True, kw_only=True):

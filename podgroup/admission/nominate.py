@@ -204,7 +204,7 @@ class Nominator:
             return False
         if node.parent is not None and self._frees(node):
             return False
-        policy = queue.preemption.within_cluster_queue
+        policy = queue.within_cluster_queue
         spared = waiter.priority + (policy != "LowerPriority")
         if policy not in NEVER and any(h.priority < spared for h in node.holdings.values()):
             return False
@@ -224,10 +224,10 @@ class Nominator:
         if found is None:
             objects = self._cache.objects
             tree = objects.tree(node.name)
-            policies = [objects.cluster_queues[one].spec.preemption for one in tree]
+            specs = [objects.cluster_queues[one].spec for one in tree]
             found = self._freeing[node.root] = any(
                 one.within_cluster_queue not in NEVER or one.reclaim_within_cohort not in NEVER
-                for one in policies
+                for one in specs
             ) or any(objects.forest.queues[one].unadmitted for one in tree)
         return found
 
@@ -240,9 +240,7 @@ class Nominator:
         if not plan.lacking or self._as_kueue:  # P8
             here = Resumption(plan.tried, 0, 0, shape)
             return here if _how_good(tried) == _IN_VAIN and here.unfinished else None
-        if _how_good(tried) > _IN_VAIN and (
-            head.offer.queue.fungibility.when_can_preempt != "TryNextFlavor"
-        ):
+        if _how_good(tried) > _IN_VAIN and (head.offer.queue.when_can_preempt != "TryNextFlavor"):
             return None
         others = before.tried if before is not None else [{} for _ in plan.sets]
         moving = [one.name in plan.lacking for one in plan.sets]

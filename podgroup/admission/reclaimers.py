@@ -113,7 +113,7 @@ class Reclaimers:
         objects = self._cache.objects
         for name in objects.tree(borrower):
             queue = objects.cluster_queues[name]
-            policy = queue.spec.preemption.reclaim_within_cohort
+            policy = queue.spec.reclaim_within_cohort
             if name == borrower or policy in NEVER or not queue.active:
                 continue
             for waiter in self._to_try(queue):

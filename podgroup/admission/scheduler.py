@@ -372,7 +372,7 @@ class Scheduler:
     def _reserves(queue: CachedQueue, head: Head) -> bool:
         if head.plan is None or head.plan.mode is not Mode.PREEMPT:
             return False
-        return queue.spec.preemption.reclaim_within_cohort != "Any"
+        return queue.spec.reclaim_within_cohort != "Any"
 
     def _admit(
         self,

@@ -259,7 +259,7 @@ class Starts:
         """Tell whether a head could take back at once what the workload would be given."""
         waiter = self._cache.queues.waiting[start.id]
         if head.node.name == start.queue:
-            policy = head.offer.queue.preemption.within_cluster_queue
+            policy = head.offer.queue.within_cluster_queue
             newer = policy == "LowerOrNewerEqualPriority" and head.waiter.since < waiter.since
             least = waiter.priority + (not newer)
             return policy not in NO_VICTIMS and head.waiter.priority >= least

@@ -25,9 +25,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from podgroup.admission.amounts import bounded
-from podgroup.admission.model import ClusterQueue, Cohort, FlavorResource
+from podgroup.admission.model import FlavorResource
 from podgroup.model.names import MOST_ABOVE
-from podgroup.model.objects import Quota, ResourceGroup
+from podgroup.model.objects import WHOLE, ClusterQueueView, CohortView, Quota, ResourceGroup
 
 if TYPE_CHECKING:
     from podgroup.admission.holding import AdmittedWorkload
@@ -236,8 +236,8 @@ class Forest:
 
     def __init__(
         self,
-        queues: Iterable[ClusterQueue],
-        cohorts: Iterable[Cohort],
+        queues: Iterable[ClusterQueueView],
+        cohorts: Iterable[CohortView],
         inactive: Iterable[str] = (),
     ) -> None:
         self.queues: dict[str, Node] = {}
@@ -246,7 +246,7 @@ class Forest:
         parents: dict[str, str] = {}
         for cohort in sorted(cohorts, key=lambda c: c.name):
             node = self._cohort(cohort.name)
-            node.weight = cohort.weight
+            node.weight = Fraction(cohort.weight_nano, WHOLE)
             _quotas(node, cohort.groups)
             if cohort.parent:
                 parents[cohort.name] = cohort.parent
@@ -256,7 +256,7 @@ class Forest:
         for name in parents.keys() - broken:
             self.cohorts[name].parent = self.cohorts[parents[name]]
         for queue in sorted(queues, key=lambda q: q.name):
-            node = Node(queue.name, True, queue.weight)
+            node = Node(queue.name, True, Fraction(queue.weight_nano, WHOLE))
             self.queues[queue.name] = node
             _quotas(node, queue.groups)
             node.active = queue.name not in stopped and queue.cohort not in broken

@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterable, Set
 from typing import Final, NamedTuple
 
 from podgroup.admission.holding import AdmittedWorkload
-from podgroup.admission.model import ClusterQueue, Configuration, FlavorResource, Policy
+from podgroup.admission.model import Configuration, FlavorResource
 from podgroup.admission.topology.places import Places
 from podgroup.admission.tree import Forest, Node, Usage
+from podgroup.model.objects import ClusterQueueView
 
 Order = tuple[bool, bool, int, float, str]
 NEVER: Final = ("", "Never")
@@ -35,7 +36,7 @@ class Preemptor(NamedTuple):
     """For whom room is to be made. `spared` are workloads that it may not take."""
 
     id: str
-    queue: ClusterQueue
+    queue: ClusterQueueView
     node: Node
     priority: int
     since: float
@@ -59,7 +60,7 @@ class Field(NamedTuple):
 
 
 def candidates(
-    preemptor: Preemptor, holder: Node, needs: Set[FlavorResource], policy: Policy
+    preemptor: Preemptor, holder: Node, needs: Set[FlavorResource], policy: str
 ) -> list[AdmittedWorkload]:
     """Return who of a ClusterQueue may be taken under `policy`."""
     if policy in NEVER:

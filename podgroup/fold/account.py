@@ -18,7 +18,7 @@ marks of a start is limited so too, since other clients can write the marks.
 Invariant: after `enter` the scheduler's queues, holders and waiting groups are those of the world.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -28,19 +28,9 @@ from podgroup.admission import Scheduler
 from podgroup.admission.cache.queue_manager import Refusal
 from podgroup.admission.cache.reserved_starts import NEVER
 from podgroup.admission.holding import growth_id, unadmitted_id
-from podgroup.admission.model import (
-    ClusterQueue,
-    Cohort,
-    Flavor,
-    LocalQueue,
-    Namespace,
-    Object,
-    PriorityClass,
-    Topology,
-    Workload,
-)
+from podgroup.admission.model import Workload
 from podgroup.model.ids import GroupID
-from podgroup.model.objects import QUEUE_KINDS, Assignment, NodeView
+from podgroup.model.objects import QUEUE_KINDS, Assignment, ClusterQueueView, NamespaceView
 from podgroup.model.policy import reserves_starts
 from podgroup.model.standing import STARTS_TIMER
 from podgroup.model.wording import kueues
@@ -164,12 +154,14 @@ class _Entry:
 
     def object(self, kind: str, namespace: str, name: str) -> None:
         """Enter the present state of an object."""
-        view = self._world.objects_of(kind).get(QUEUE_KINDS[kind].key(namespace, name))
-        value = asked.quota_object(self._world, view) if view is not None else None
-        if value is not None:
-            self._cache.apply(value)
+        world, cache = self._world, self._cache
+        view = world.objects_of(kind).get(QUEUE_KINDS[kind].key(namespace, name))
+        if view is None or (kind == "Topology" and not nodes_listed(world)):
+            cache.delete(kind, name, namespace)
+        elif isinstance(view, ClusterQueueView):
+            cache.apply(view, usable=asked.usable(world, view))
         else:
-            self._cache.delete(_KINDS[kind], name, namespace)
+            cache.apply(view)
 
     def group(self, identity: str) -> None:
         """Enter a group's charge, and whether the group waits."""
@@ -182,7 +174,7 @@ class _Entry:
         group = world.groups[GroupID(identity)]
         if identity in world.quotas.waiting:
             if group.namespace not in cache.objects.namespaces:
-                cache.apply(Namespace(name=group.namespace))
+                cache.apply(NamespaceView(uid="", name=group.namespace, resource_version=""))
             quota = group.quota
             new = self._new and identity not in cache.queues.waiting and quota.effect.tried
             reason, message = quota.reason
@@ -342,14 +334,8 @@ class _Entry:
         cache.reserve(workload, asked.reservation(charge, given))
 
 
-_KINDS: Final[Mapping[str, type[Object]]] = {
-    "Namespace": Namespace,
-    "Topology": Topology,
-    "Node": NodeView,
-    "WorkloadPriorityClass": PriorityClass,
-    "ResourceFlavor": Flavor,
-    "Cohort": Cohort,
-    "ClusterQueue": ClusterQueue,
-    "LocalQueue": LocalQueue,
-}
+_KINDS: Final = (
+    *("Namespace", "Topology", "Node", "WorkloadPriorityClass", "ResourceFlavor"),
+    *("Cohort", "ClusterQueue", "LocalQueue"),
+)
 """The kinds that admission reads, in the order in which they are entered."""

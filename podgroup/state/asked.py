@@ -1,4 +1,4 @@
-"""Requests and quota: groups and objects of the state as values of admission.
+"""Requests for quota: groups of the state as values of admission.
 
 A group holds what it is charged, so quota that finished pods gave back is free. Pods that run
 without an admission are counted, and never asked to stop.
@@ -8,7 +8,6 @@ Invariant: nothing is changed; equal worlds give equal values.
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from fractions import Fraction
 from itertools import combinations
 from typing import Any, Final
 
@@ -19,22 +18,12 @@ from podgroup.admission.cache.reserved_starts import ReservedStart
 from podgroup.admission.holding import growth_id, usage_of
 from podgroup.admission.matching import contradiction, unsuitable, untolerated
 from podgroup.admission.model import (
-    ClusterQueue,
-    Cohort,
     Configuration,
     Eviction,
-    Flavor,
-    Fungibility,
-    LocalQueue,
-    Namespace,
-    Object,
     PodSet,
     PodSetAssignment,
-    Preemption,
-    PriorityClass,
     Requests,
     Reservation,
-    Topology,
     UsageSharing,
     Workload,
 )
@@ -50,21 +39,12 @@ from podgroup.model.names import (
     STATEFUL_SET,
 )
 from podgroup.model.objects import (
-    WHOLE,
     AdmissionCheckView,
     Assignment,
     ClusterQueueView,
-    CohortView,
     DeclaredSet,
-    FlavorView,
-    LocalQueueView,
-    NamespaceView,
-    NodeView,
     PodView,
-    QueueObject,
     ResourceGroup,
-    TopologyView,
-    WorkloadPriorityClassView,
 )
 from podgroup.model.policy import Policy, reserves_starts, weights_of
 from podgroup.model.topology import HOSTNAME, TopologyAssignment, both
@@ -140,89 +120,9 @@ def without_places(world: World, view: ClusterQueueView) -> list[tuple[str, str]
     return why
 
 
-def quota_object(world: World, view: QueueObject) -> Object | None:
-    """Return a queue object as a value of `admission.model`; None if it cannot be used yet."""
-    match view:
-        case ClusterQueueView():
-            usable = not view.problem and not any(unusable_checks(world.checks, view))
-            return cluster_queue(view, usable=usable)
-        case LocalQueueView():
-            return local_queue(view)
-        case CohortView():
-            return cohort(view)
-        case FlavorView():
-            return flavor(view)
-        case TopologyView() if nodes_listed(world):
-            return Topology(name=view.name, levels=view.levels)
-        case NamespaceView():
-            return Namespace(name=view.name, labels=view.labels)
-        case WorkloadPriorityClassView():
-            return PriorityClass(name=view.name, least_run=view.least_run)
-        case NodeView():
-            return view
-        case _:
-            return None
-
-
-def cluster_queue(view: ClusterQueueView, *, usable: bool = True) -> ClusterQueue:
-    """Return a ClusterQueue; `usable`: its amounts and checks are, and it is not being deleted."""
-    preemption = {
-        "within_cluster_queue": view.within_cluster_queue,
-        "reclaim_within_cohort": view.reclaim_within_cohort,
-        "borrow_within_cohort": view.borrow_within_cohort,
-        "max_priority_threshold": view.max_priority_threshold,
-    }
-    fungibility = {
-        "when_can_borrow": view.when_can_borrow,
-        "when_can_preempt": view.when_can_preempt,
-        "preference": view.preference,
-    }
-    rest: dict[str, Any] = {"strategy": view.strategy, "stop_policy": view.stop_policy}
-    queue = ClusterQueue(
-        name=view.name,
-        cohort=view.cohort,
-        namespaces=view.namespaces,
-        groups=view.groups,
-        preemption=msgspec.convert(preemption, Preemption),
-        fungibility=msgspec.convert(fungibility, Fungibility),
-        weight=Fraction(view.weight_nano, WHOLE),
-        usage_based=view.usage_based,
-        usable=usable and not view.deleting,
-    )
-    return msgspec.structs.replace(queue, **rest)
-
-
-def cohort(view: CohortView) -> Cohort:
-    """Return a Cohort."""
-    return Cohort(
-        name=view.name,
-        parent=view.parent,
-        groups=view.groups,
-        weight=Fraction(view.weight_nano, WHOLE),
-    )
-
-
-def local_queue(view: LocalQueueView) -> LocalQueue:
-    """Return a LocalQueue."""
-    queue = LocalQueue(
-        namespace=view.namespace,
-        name=view.name,
-        cluster_queue=view.cluster_queue,
-        weight=Fraction(view.weight_nano, WHOLE),
-    )
-    policy: dict[str, Any] = {"stop_policy": view.stop_policy}
-    return msgspec.structs.replace(queue, **policy)
-
-
-def flavor(view: FlavorView) -> Flavor:
-    """Return a ResourceFlavor."""
-    return Flavor(
-        name=view.name,
-        labels=view.node_labels,
-        taints=view.taints,
-        tolerations=view.tolerations,
-        topology=view.topology,
-    )
+def usable(world: World, view: ClusterQueueView) -> bool:
+    """Tell whether a ClusterQueue's amounts and checks can be used, and it is not to go."""
+    return not (view.problem or view.deleting or any(unusable_checks(world.checks, view)))
 
 
 def workload(world: World, group: Group, *, asleep: bool = False) -> Workload:
@@ -512,7 +412,7 @@ def moment(seconds: float) -> datetime:
 def usable_flavor(world: World, resources: ResourceGroup, shape: PodSet) -> str:
     """Return the first flavor of a resource group that pods may use, "" if none."""
     known = (world.flavors.get(quotas.name) for quotas in resources.flavors)
-    return next((f.name for f in known if f is not None and not unsuitable(flavor(f), shape)), "")
+    return next((f.name for f in known if f is not None and not unsuitable(f, shape)), "")
 
 
 def at_odds(world: World, assignment: Assignment) -> str:
@@ -523,7 +423,7 @@ def at_odds(world: World, assignment: Assignment) -> str:
     if world.mode == "kueue" or world.policy.compatibility == "kueue":
         return ""
     names = sorted(set(assignment.flavors.values()))
-    known = [flavor(world.flavors[name]) for name in names if name in world.flavors]
+    known = [world.flavors[name] for name in names if name in world.flavors]
     return next((said for pair in combinations(known, 2) if (said := contradiction(*pair))), "")
 
 

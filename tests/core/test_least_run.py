@@ -20,20 +20,19 @@ from msgspec.structs import replace
 from ingest.translate.queues import PriorityWire, workload_priority_class_view
 from podgroup.admission import Scheduler
 from podgroup.admission.holding import PendingWorkload
-from podgroup.admission.model import (
-    ClusterQueue,
-    Cohort,
-    Configuration,
-    Flavor,
-    LocalQueue,
-    Preemption,
-)
+from podgroup.admission.model import Configuration
 from podgroup.admission.verdicts import Verdicts
 from podgroup.log import events as e
 from podgroup.model import commands as c
 from podgroup.model.least_run import MOST_S, REASONS, by_reason, read
 from podgroup.model.names import LEAST_RUN_ANNOTATION, PRIORITY_CLASS
-from podgroup.model.objects import FlavorQuotas, Quota, ResourceGroup, WorkloadPriorityClassView
+from podgroup.model.objects import (
+    ClusterQueueView,
+    FlavorQuotas,
+    Quota,
+    ResourceGroup,
+    WorkloadPriorityClassView,
+)
 from podgroup.model.policy import Policy
 from tests.core.test_checks import check
 from tests.core.test_laws import replayed
@@ -48,6 +47,7 @@ from tests.core.test_shared_quota import (
     team,
 )
 from tests.support.examples import examples
+from tests.support.offers import ClusterQueue, Cohort, Flavor, LocalQueue, Preemption
 from tests.support.toy import Toy
 
 LEAST_S = 600
@@ -80,7 +80,7 @@ def arrivals(queues: str) -> st.SearchStrategy[list[Arrival]]:
     return st.lists(one, min_size=2, max_size=14)
 
 
-def queue(name: str, cpu: int, preemption: Preemption, **more: Any) -> ClusterQueue:
+def queue(name: str, cpu: int, preemption: Preemption, **more: Any) -> ClusterQueueView:
     quota = FlavorQuotas(name="one", resources={"cpu": Quota(nominal=cpu)})
     groups = (ResourceGroup(covered=("cpu",), flavors=(quota,)),)
     return ClusterQueue(name=name, groups=groups, preemption=preemption, **more)
@@ -89,7 +89,9 @@ def queue(name: str, cpu: int, preemption: Preemption, **more: Any) -> ClusterQu
 class Market:
     """A scheduler in simulated time. Evicted workloads stop `stops_s` later and queue again."""
 
-    def __init__(self, configuration: Configuration, *queues: ClusterQueue, stops_s: int) -> None:
+    def __init__(
+        self, configuration: Configuration, *queues: ClusterQueueView, stops_s: int
+    ) -> None:
         self.scheduler = Scheduler(configuration)
         self.objects: list[Any] = [Flavor(name="one"), *queues]
         for one in queues:

@@ -6,18 +6,7 @@ from typing import Any
 import pytest
 
 from podgroup.admission import Scheduler
-from podgroup.admission.model import (
-    ClusterQueue,
-    Configuration,
-    Flavor,
-    Fungibility,
-    LocalQueue,
-    Namespace,
-    PodSet,
-    Preemption,
-    Topology,
-    Workload,
-)
+from podgroup.admission.model import Configuration, PodSet, Workload
 from podgroup.admission.topology.ungating import GroupPod, Ranks, ungated
 from podgroup.admission.verdicts import Verdicts
 from podgroup.model.objects import FlavorQuotas, NodeView, Quota, ResourceGroup
@@ -28,6 +17,15 @@ from podgroup.model.topology import (
     TopologyAssignment,
     TopologyDomain,
     TopologyRequest,
+)
+from tests.support.offers import (
+    ClusterQueue,
+    Flavor,
+    Fungibility,
+    LocalQueue,
+    Namespace,
+    Preemption,
+    Topology,
 )
 
 BOTH = pytest.mark.parametrize("as_kueue", [True, False])
@@ -77,7 +75,7 @@ class Racks:
 
     def fail(self, id: str, *names: str, movable: bool = True) -> Verdicts:
         for name in names:
-            self.cache.delete(NodeView, name)
+            self.cache.delete("Node", name)
         self.cache.reservations.fail_nodes(id, names, movable)
         return self.decide()
 

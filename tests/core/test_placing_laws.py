@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from podgroup.admission.model import Flavor, PodSet
+from podgroup.admission.model import PodSet
 from podgroup.admission.topology.counts import KEPT, Counts, Question, per_pod
 from podgroup.admission.topology.domains import DomainTree, Leaf, pods
 from podgroup.admission.topology.placement import Placed, place
@@ -29,6 +29,7 @@ from podgroup.model.topology import (
 )
 from podgroup.model.topology_json import decoded, encoded
 from tests.support.examples import examples
+from tests.support.offers import Flavor
 
 LEVELS = ("block", "rack", HOSTNAME)
 NAMES = [f"n{number:02}" for number in range(14)]

@@ -10,9 +10,8 @@ import msgspec
 import pytest
 
 from ingest.kinds import watched_kinds
-from podgroup.admission.model import Cohort, Fungibility, Preemption
 from podgroup.log import events as e
-from podgroup.model.objects import ClusterQueueView, FlavorQuotas, Quota, ResourceGroup
+from podgroup.model.objects import ClusterQueueView, CohortView, FlavorQuotas, Quota, ResourceGroup
 from podgroup.model.policy import Policy
 from podgroup.rules.helpers.activity import cluster_queue_active, cohort_active, local_queue_active
 from tests.core.test_quota_options import Tree, queue
@@ -22,6 +21,7 @@ from tests.oracle.case import read
 from tests.oracle.compare import decided
 from tests.oracle.play import Play
 from tests.oracle.without import without
+from tests.support.offers import Cohort, Fungibility, Preemption
 from tests.support.toy import Toy
 
 ROOT = Path(__file__).parents[2]
@@ -184,7 +184,7 @@ def test_the_threshold_spares_whom_a_borrower_would_preempt() -> None:
     assert not victims(1), "a borrower takes nobody above the threshold"
 
 
-def cohort(name: str, parent: str = "", weight: int = 1, cpu: int = 0, **limits: int) -> Cohort:
+def cohort(name: str, parent: str = "", weight: int = 1, cpu: int = 0, **limits: int) -> CohortView:
     quota = FlavorQuotas(name="f", resources={"cpu": Quota(nominal=cpu, **limits)})
     groups = (ResourceGroup(covered=("cpu",), flavors=(quota,)),)
     return Cohort(name=name, parent=parent, groups=groups, weight=Fraction(weight))

@@ -16,24 +16,20 @@ from msgspec.structs import replace
 
 from podgroup.admission import Scheduler
 from podgroup.admission.holding import unadmitted_id
-from podgroup.admission.model import (
+from podgroup.admission.model import Configuration, PodSet, PodSetAssignment, Reservation, Workload
+from podgroup.admission.tree import Forest, Node
+from podgroup.admission.verdicts import Verdicts
+from podgroup.model.objects import ClusterQueueView, CohortView, FlavorQuotas, Quota, ResourceGroup
+from tests.support.examples import examples
+from tests.support.offers import (
     ClusterQueue,
     Cohort,
-    Configuration,
     Flavor,
     Fungibility,
     LocalQueue,
     Namespace,
-    PodSet,
-    PodSetAssignment,
     Preemption,
-    Reservation,
-    Workload,
 )
-from podgroup.admission.tree import Forest, Node
-from podgroup.admission.verdicts import Verdicts
-from podgroup.model.objects import FlavorQuotas, Quota, ResourceGroup
-from tests.support.examples import examples
 
 FLAVORS = ("one", "two")
 RESOURCES = ("cpu", "memory")
@@ -147,8 +143,8 @@ def enter(scheduler: Scheduler, objects: list[Any]) -> None:
 def check_limits(scheduler: Scheduler, objects: list[Any]) -> None:
     """Count everything from nothing, and hold it against each limit by itself."""
     forest = Forest(
-        [one for one in objects if isinstance(one, ClusterQueue)],
-        [one for one in objects if isinstance(one, Cohort)],
+        [one for one in objects if isinstance(one, ClusterQueueView)],
+        [one for one in objects if isinstance(one, CohortView)],
     )
     for holding in scheduler.cache.reservations.admitted.values():
         forest.queues[holding.cluster_queue].take(holding.usage)
@@ -254,9 +250,9 @@ def test_without_reasons_the_same_is_decided(
     configuration, objects, workloads = world
     if manner != "as drawn":
         changed: dict[str, Any] = {"strategy": "BestEffortFIFO"}
-        changed |= {"preemption": Preemption()} if manner == "calm" else {}
+        changed |= Preemption()._asdict() if manner == "calm" else {}
         configuration = Configuration()
-        objects = [replace(o, **changed) if isinstance(o, ClusterQueue) else o for o in objects]
+        objects = [replace(o, **changed) if isinstance(o, ClusterQueueView) else o for o in objects]
     decided = []
     for reasons in (True, False):
         scheduler = Scheduler(configuration)

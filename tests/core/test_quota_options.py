@@ -11,15 +11,9 @@ from msgspec.structs import replace
 from podgroup.admission import Scheduler
 from podgroup.admission.holding import AdmittedWorkload
 from podgroup.admission.model import (
-    ClusterQueue,
     Configuration,
     Eviction,
-    Flavor,
-    Fungibility,
-    LocalQueue,
-    Namespace,
     PodSet,
-    Preemption,
     Reservation,
     UsageSharing,
     Workload,
@@ -28,8 +22,16 @@ from podgroup.admission.tree import Forest
 from podgroup.admission.verdicts import HeadVerdict, Verdicts
 from podgroup.admission.victims import Field, Preemptor, in_order
 from podgroup.model.names import PENDING_NO_MATCHING_FLAVOR, PENDING_WAITING_FOR_QUOTA
-from podgroup.model.objects import FlavorQuotas, Quota, ResourceGroup, Selector
+from podgroup.model.objects import ClusterQueueView, FlavorQuotas, Quota, ResourceGroup, Selector
 from podgroup.model.reasons import effect_of
+from tests.support.offers import (
+    ClusterQueue,
+    Flavor,
+    Fungibility,
+    LocalQueue,
+    Namespace,
+    Preemption,
+)
 
 LOWER = Preemption(within_cluster_queue="LowerPriority")
 
@@ -37,7 +39,9 @@ LOWER = Preemption(within_cluster_queue="LowerPriority")
 class Tree:
     """A few queues with flavors, a LocalQueue each, and what was told in the last pass."""
 
-    def __init__(self, *queues: ClusterQueue, fair: bool = False, as_kueue: bool = False) -> None:
+    def __init__(
+        self, *queues: ClusterQueueView, fair: bool = False, as_kueue: bool = False
+    ) -> None:
         self.scheduler = Scheduler(
             Configuration(fair_strategies=() if fair else None, as_kueue=as_kueue)
         )
@@ -81,7 +85,7 @@ class Tree:
         return set(self.cache.reservations.admitted)
 
 
-def queue(name: str, quotas: Mapping[str, Mapping[str, int]], **more: Any) -> ClusterQueue:
+def queue(name: str, quotas: Mapping[str, Mapping[str, int]], **more: Any) -> ClusterQueueView:
     flavors = tuple(
         FlavorQuotas(name=flavor, resources={r: Quota(nominal=n) for r, n in resources.items()})
         for flavor, resources in quotas.items()
@@ -525,7 +529,7 @@ def test_an_unselected_namespace_waits_for_its_labels() -> None:
 
 
 def test_cohorts_in_a_circle_admit_nobody_until_it_is_broken() -> None:
-    from podgroup.admission.model import Cohort
+    from tests.support.offers import Cohort
 
     tree = Tree(queue("q", {"f": {"cpu": 1}}, cohort="a"))
     tree.cache.apply(Cohort(name="a", parent="b"))
@@ -643,7 +647,7 @@ def test_no_more_is_looked_at_in_a_longer_queue() -> None:
     assert looks[0] == looks[1]
 
 
-def two_groups(*flavors: str, gpu: Sequence[str], cpu: int = 4) -> ClusterQueue:
+def two_groups(*flavors: str, gpu: Sequence[str], cpu: int = 4) -> ClusterQueueView:
     """A ClusterQueue with cpu in one resource group and gpu in another."""
     one = queue("cq", {name: {"cpu": cpu} for name in flavors})
     other = queue("cq", {name: {"gpu": 4} for name in gpu})

@@ -13,29 +13,21 @@ from hypothesis import strategies as st
 
 from podgroup.admission import Scheduler
 from podgroup.admission.cache.reserved_starts import ReservedStart
-from podgroup.admission.model import (
-    ClusterQueue,
-    Configuration,
-    Flavor,
-    LocalQueue,
-    Namespace,
-    PodSet,
-    Preemption,
-    Workload,
-)
+from podgroup.admission.model import Configuration, PodSet, Workload
 from podgroup.model.names import MAX_EXEC_SECONDS
-from podgroup.model.objects import FlavorQuotas, Quota, ResourceGroup
+from podgroup.model.objects import ClusterQueueView, FlavorQuotas, Quota, ResourceGroup
 from podgroup.model.policy import Policy
 from tests.core.test_laws import replayed
 from tests.core.test_shared_quota import resumed
 from tests.support.examples import examples
+from tests.support.offers import ClusterQueue, Flavor, LocalQueue, Namespace, Preemption
 from tests.support.toy import T0, Toy
 
 LONGEST_S = 5.0
 LAW = examples(60, brief=25)
 
 
-def queue(name: str, cpu: dict[str, int], **more: Any) -> ClusterQueue:
+def queue(name: str, cpu: dict[str, int], **more: Any) -> ClusterQueueView:
     limit = more.pop("borrowing_limit", None)
     flavors = tuple(
         FlavorQuotas(name=flavor, resources={"cpu": Quota(nominal=n, borrowing_limit=limit)})
@@ -64,7 +56,7 @@ def workload(
 class Day:
     """Queues on which workloads come and go; LocalQueues bear the names of ClusterQueues."""
 
-    def __init__(self, queues: list[ClusterQueue], **more: Any) -> None:
+    def __init__(self, queues: list[ClusterQueueView], **more: Any) -> None:
         more.setdefault("longest_wait_s", LONGEST_S)
         self.scheduler = Scheduler(Configuration(**more))
         self.cache = self.scheduler.cache
@@ -101,7 +93,7 @@ class Day:
         for admission in verdicts.admitted:
             queue = self.cache.objects.cluster_queues[admission.cluster_queue]
             holding = self.cache.reservations.admitted[admission.id]
-            if holding.priority and queue.spec.preemption.within_cluster_queue != "Never":
+            if holding.priority and queue.spec.within_cluster_queue != "Never":
                 self.urgent[admission.cluster_queue] = now
             if not admission.borrowing:
                 self.by_right[admission.cluster_queue] = now
@@ -216,7 +208,7 @@ def test_without_the_setting_and_as_kueue_none_is_reserved() -> None:
 
 
 @st.composite
-def days(draw: Any) -> tuple[list[ClusterQueue], list[tuple[Workload, float]]]:
+def days(draw: Any) -> tuple[list[ClusterQueueView], list[tuple[Workload, float]]]:
     cohort = draw(st.sampled_from(["", "c"]))
     names = [f"q{i}" for i in range(draw(st.integers(1, 3)))]
     flavors = draw(st.sampled_from([["f"], ["f"], ["f", "g"]]))
@@ -254,7 +246,7 @@ def days(draw: Any) -> tuple[list[ClusterQueue], list[tuple[Workload, float]]]:
 @LAW
 @given(days())
 def test_who_is_reserved_a_start_starts_by_then(
-    drawn: tuple[list[ClusterQueue], list[tuple[Workload, float]]],
+    drawn: tuple[list[ClusterQueueView], list[tuple[Workload, float]]],
 ) -> None:
     queues, coming = drawn
     day, left = Day(queues), list(coming)

@@ -15,25 +15,21 @@ from msgspec import Struct
 
 from podgroup.admission.amounts import text
 from podgroup.admission.model import (
-    EVERYWHERE,
-    ClusterQueue,
-    Cohort,
     Configuration,
     Eviction,
-    Flavor,
-    Fungibility,
-    LocalQueue,
     PodSet,
     PodSetAssignment,
-    Policy,
-    Preemption,
     Reservation,
     Strategy,
     UsageSharing,
     Workload,
 )
 from podgroup.model.objects import (
+    ClusterQueueView,
+    CohortView,
     FlavorQuotas,
+    FlavorView,
+    LocalQueueView,
     NodeTerm,
     Quota,
     Requirement,
@@ -43,6 +39,16 @@ from podgroup.model.objects import (
 )
 from podgroup.model.quantities import amount
 from podgroup.model.reasons import effect_of
+from tests.support.offers import (
+    EVERYWHERE,
+    ClusterQueue,
+    Cohort,
+    Flavor,
+    Fungibility,
+    LocalQueue,
+    Policy,
+    Preemption,
+)
 
 Amount = int | float | str
 Search = Literal["", "MayStopSearch", "TryNextFlavor"]
@@ -344,7 +350,7 @@ def configuration(case: Case) -> Configuration:
     return Configuration(fair_strategies=strategies, usage_sharing=sharing)
 
 
-def cohort(one: CohortOf) -> Cohort:
+def cohort(one: CohortOf) -> CohortView:
     return Cohort(
         name=one.name,
         parent=one.parent or "",
@@ -353,7 +359,7 @@ def cohort(one: CohortOf) -> Cohort:
     )
 
 
-def cluster_queue(one: ClusterQueueOf) -> ClusterQueue:
+def cluster_queue(one: ClusterQueueOf) -> ClusterQueueView:
     preemption = one.preemption or PreemptionOf()
     borrow = preemption.borrow_within_cohort or BorrowOf()
     fungibility = one.flavor_fungibility or FungibilityOf()
@@ -382,18 +388,17 @@ def cluster_queue(one: ClusterQueueOf) -> ClusterQueue:
     )
 
 
-def local_queue(one: LocalQueueOf) -> LocalQueue:
+def local_queue(one: LocalQueueOf) -> LocalQueueView:
     return LocalQueue(
         namespace=one.namespace,
         name=one.name,
         cluster_queue=one.cluster_queue,
         weight=_weight(one.weight),
         stop_policy=one.stop_policy or "None",
-        consumed=tuple((r, str(a)) for r, a in (one.consumed or {}).items()),
     )
 
 
-def flavor(one: FlavorOf) -> Flavor:
+def flavor(one: FlavorOf) -> FlavorView:
     return Flavor(
         name=one.name,
         labels=one.labels or {},

@@ -12,16 +12,14 @@ from msgspec.structs import replace
 
 from podgroup.admission import Scheduler
 from podgroup.admission.holding import AdmittedWorkload
-from podgroup.admission.model import (
-    Namespace,
-    PodSetAssignment,
-)
+from podgroup.admission.model import PodSetAssignment
 from podgroup.admission.share import share_of
 from podgroup.admission.tree import Node, Usage
 from podgroup.admission.verdicts import AdmissionVerdict, HeadVerdict
 from podgroup.model.names import PENDING_EVALUATION
 from tests.oracle import case as reading
 from tests.oracle.case import Case, WorkloadOf, write_amount
+from tests.support.offers import Namespace
 
 BEFORE = "evicted before the case began"
 
@@ -49,6 +47,11 @@ class Play:
             cache.apply(reading.cluster_queue(cluster_queue))
         for local_queue in case.local_queues:
             cache.apply(reading.local_queue(local_queue))
+            used, ledger = local_queue.consumed, cache.reservations.ledger
+            if used and ledger is not None:
+                opened = {resource: str(amount) for resource, amount in used.items()}
+                key = (local_queue.namespace, local_queue.name)
+                ledger.restore(key, opened, case.config.start)
         for one in case.workloads or ():
             self._create(one)
             if one.evicted is not None and one.admission is not None:

@@ -20,22 +20,13 @@ from random import Random
 import pytest
 
 from podgroup.admission import Scheduler
-from podgroup.admission.model import (
-    ClusterQueue,
-    Cohort,
-    Configuration,
-    Flavor,
-    LocalQueue,
-    Namespace,
-    PodSet,
-    Preemption,
-    Workload,
-)
-from podgroup.model.objects import FlavorQuotas, Quota, ResourceGroup
+from podgroup.admission.model import Configuration, PodSet, Workload
+from podgroup.model.objects import ClusterQueueView, CohortView, FlavorQuotas, Quota, ResourceGroup
 from tests.oracle.case import Recorded, read
 from tests.oracle.fairness import excess
 from tests.oracle.invariants import CheckedPlay
 from tests.oracle.play import Play
+from tests.support.offers import ClusterQueue, Cohort, Flavor, LocalQueue, Namespace, Preemption
 
 CASES = Path(__file__).parent / "cases.jsonl.gz"
 CONTESTED = Path(__file__).parent / "contested.jsonl.gz"
@@ -54,8 +45,8 @@ class Burst:
 
     def __init__(
         self,
-        cohorts: Sequence[Cohort],
-        queues: Sequence[ClusterQueue],
+        cohorts: Sequence[CohortView],
+        queues: Sequence[ClusterQueueView],
         *,
         as_kueue: bool = False,
     ) -> None:

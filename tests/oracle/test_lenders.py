@@ -11,20 +11,12 @@ from pathlib import Path
 import pytest
 
 from podgroup.admission import Scheduler
-from podgroup.admission.model import (
-    ClusterQueue,
-    Cohort,
-    Flavor,
-    LocalQueue,
-    Namespace,
-    PodSet,
-    Preemption,
-    Workload,
-)
+from podgroup.admission.model import PodSet, Workload
 from podgroup.admission.verdicts import Verdicts
 from podgroup.model.objects import FlavorQuotas, Quota, ResourceGroup
 from tests.oracle.case import Recorded, read
 from tests.oracle.invariants import CheckedPlay
+from tests.support.offers import ClusterQueue, Cohort, Flavor, LocalQueue, Namespace, Preemption
 
 CASES = list(read(Path(__file__).parent / "lenders.jsonl.gz"))
 """Recorded cases in which workloads were admitted and preempted in one pass."""

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from podgroup.admission.model import Flavor, PodSet
+from podgroup.admission.model import PodSet
 from podgroup.admission.topology.domains import DomainTree
 from podgroup.admission.topology.placement import Placed, place
 from podgroup.admission.topology.replacing import replace_nodes
@@ -28,6 +28,7 @@ from podgroup.model.topology import (
 )
 from podgroup.model.topology_json import encoded
 from tests.oracle.case import Amount, ExpressionOf, TaintOf
+from tests.support.offers import Flavor
 
 NAME = "t"
 """What the topology of every placement case is called."""

@@ -9,22 +9,16 @@ from typing import Any
 from msgspec.structs import replace
 
 from podgroup.admission import Scheduler
-from podgroup.admission.model import (
-    Configuration,
-    Flavor,
-    LocalQueue,
-    Namespace,
-    Topology,
-    Workload,
-)
+from podgroup.admission.model import Configuration, Workload
 from podgroup.admission.topology.domains import pods
 from podgroup.admission.verdicts import Verdicts
 from podgroup.model.names import EVICTED_NODE_FAILURES
-from podgroup.model.objects import NodeView
+from podgroup.model.objects import FlavorView, NodeView
 from podgroup.model.topology import HOSTNAME
 from tests.oracle import case as reading
 from tests.oracle.case import ClusterQueueOf, TaintOf, write_amount
 from tests.oracle.topology import NodeOf, PodOf, WorkloadOf, _Case, amounts
+from tests.support.offers import Flavor, LocalQueue, Namespace, Topology
 
 NAMESPACE = "ns"
 
@@ -41,7 +35,7 @@ class PlacedFlavorOf(_Case):
     taints: list[TaintOf] | None = None
     tolerations: list[TaintOf] | None = None
 
-    def read(self) -> Flavor:
+    def read(self) -> FlavorView:
         return Flavor(
             name=self.name,
             labels=self.node_labels or {},
@@ -191,7 +185,7 @@ class Cycles:
             self._node(event.node)
             cache.wake_ups.release_all()  # there an update counts that changes nothing, too
         if event.node_gone:
-            cache.delete(NodeView, event.node_gone)
+            cache.delete("Node", event.node_gone)
         if event.fail is not None:
             self._fail(event.fail.workload)
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from podgroup.admission.assign import Offer
 from podgroup.admission.cache.pending_queue import PendingQueue
-from podgroup.admission.model import ClusterQueue
 from podgroup.admission.shape import Shape
 from podgroup.admission.tree import Usage
+from podgroup.model.objects import ClusterQueueView
 from podgroup.model.shortage import Shortage
 
 
@@ -42,11 +42,14 @@ class CachedQueue:
         "reserved",
         "starts",
         "sticky",
+        "usable",
     )
 
-    def __init__(self, queue: ClusterQueue, by_use: bool) -> None:
+    def __init__(self, queue: ClusterQueueView, by_use: bool, usable: bool) -> None:
         # Objects
         self.offer = Offer(queue)
+        self.usable = usable
+        """All that it asks for besides flavors is there."""
         self.active = True
         """It admits: not stopped, all its flavors exist."""
         # QueueManager
@@ -83,7 +86,7 @@ class CachedQueue:
         self.starts = old.starts
 
     @property
-    def spec(self) -> ClusterQueue:
+    def spec(self) -> ClusterQueueView:
         """The ClusterQueue."""
         return self.offer.queue
 
@@ -93,7 +96,7 @@ class CachedQueue:
 
         Who has a higher priority goes before where it preempts, unless use over time decides.
         """
-        return self.lines.by_use or self.spec.preemption.within_cluster_queue in ("", "Never")
+        return self.lines.by_use or self.spec.within_cluster_queue in ("", "Never")
 
     @property
     def strict(self) -> bool:

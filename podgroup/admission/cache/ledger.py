@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from decimal import ROUND_DOWN, Context, Decimal
 from typing import Final, NamedTuple
 
-from podgroup.admission.model import LocalQueue, UsageSharing
+from podgroup.admission.model import UsageSharing
+from podgroup.model.objects import WHOLE, LocalQueueView
 from podgroup.model.standing import weighted_use
 
 Key = tuple[str, str]
@@ -79,21 +80,18 @@ class Ledger:
             account = self._accounts[key] = _Account(balance.at, {})
             account.consumed = dict(balance.consumed)
 
-    def used(self, queue: LocalQueue) -> float:
+    def used(self, queue: LocalQueueView) -> float:
         """Return a LocalQueue's use as one number, by resource weights and its own."""
         account = self._accounts.get((queue.namespace, queue.name))
         consumed = {} if account is None else account.consumed
-        return weighted_use(consumed, self._weights, float(queue.weight))
+        return weighted_use(consumed, self._weights, queue.weight_nano / WHOLE)
 
-    def sample(self, queue: LocalQueue, usage: Mapping[str, int], now: float) -> None:
-        """Bring an account up to now, unless that was done less than an interval ago.
-
-        The first look opens the account with what the LocalQueue's status says.
-        """
+    def sample(self, queue: LocalQueueView, usage: Mapping[str, int], now: float) -> None:
+        """Bring an account up to now, unless that was done less than an interval ago."""
         key = (queue.namespace, queue.name)
         account = self._accounts.get(key)
         if account is None:
-            account = self._accounts[key] = _Account(now, dict(queue.consumed))
+            account = self._accounts[key] = _Account(now, {})
             self.marked.add(key)
         elif now - account.at < self._sharing.sampling_s:
             return

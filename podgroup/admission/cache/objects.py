@@ -12,27 +12,27 @@ from collections.abc import Iterable, Mapping
 
 from podgroup.admission.cache.cached_queue import CachedQueue
 from podgroup.admission.least_run import LeastRun
-from podgroup.admission.model import (
-    Cohort,
-    Configuration,
-    Flavor,
-    LocalQueue,
-    Namespace,
-    Object,
-    Topology,
-)
+from podgroup.admission.model import Configuration
 from podgroup.admission.topology.places import Given, Places
 from podgroup.admission.tree import Forest, Node
+from podgroup.model.objects import (
+    CohortView,
+    FlavorView,
+    LocalQueueView,
+    NamespaceView,
+    QueueObject,
+    TopologyView,
+)
 
 
 class Objects:
     """Objects by name, and the trees of quota and of places."""
 
     def __init__(self, configuration: Configuration) -> None:
-        self.flavors: dict[str, Flavor] = {}
-        self.cohorts: dict[str, Cohort] = {}
+        self.flavors: dict[str, FlavorView] = {}
+        self.cohorts: dict[str, CohortView] = {}
         self.cluster_queues: dict[str, CachedQueue] = {}
-        self.local_queues: dict[tuple[str, str], LocalQueue] = {}
+        self.local_queues: dict[tuple[str, str], LocalQueueView] = {}
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self.least_run = LeastRun(configuration.least_run, never=configuration.as_kueue)  # Q22
         self.places = Places(better=not configuration.as_kueue)  # Q18
@@ -43,37 +43,37 @@ class Objects:
         self._two_trees = not configuration.as_kueue  # Q1
         self._by_root: dict[Node, list[str]] = {}
 
-    def store(self, value: Object | CachedQueue) -> None:
+    def store(self, value: QueueObject | CachedQueue) -> None:
         """Store an object, new or changed; nodes are stored by `places`."""
         match value:
             case CachedQueue():
                 self.cluster_queues[value.spec.name] = value
-            case Flavor():
+            case FlavorView():
                 self.flavors[value.name] = value
-            case Cohort():
+            case CohortView():
                 self.cohorts[value.name] = value
-            case Topology():
+            case TopologyView():
                 self.places.set_topology(value.name, value.levels)
-            case Namespace():
+            case NamespaceView():
                 self.namespaces[value.name] = value.labels
-            case LocalQueue():
+            case LocalQueueView():
                 self.local_queues[value.namespace, value.name] = value
             case _:
                 raise TypeError(f"{value} is not stored as it is")
-        self.stale = self.stale or not isinstance(value, Namespace | LocalQueue)
+        self.stale = self.stale or not isinstance(value, NamespaceView | LocalQueueView)
 
-    def discard(self, kind: type[Object], name: str, namespace: str = "") -> bool:
+    def discard(self, kind: str, name: str, namespace: str = "") -> bool:
         """Forget an object; tell whether it was there. A Cohort may still be referred to."""
-        if kind is LocalQueue:
+        if kind == "LocalQueue":
             return self.local_queues.pop((namespace, name), None) is not None
-        if kind is Namespace:
+        if kind == "Namespace":
             return self.namespaces.pop(name, None) is not None
-        if kind is Topology:
+        if kind == "Topology":
             self.places.remove_topology(name)
             found = True
-        elif kind is Flavor:
+        elif kind == "ResourceFlavor":
             found = self.flavors.pop(name, None) is not None
-        elif kind is Cohort:
+        elif kind == "Cohort":
             found = self.cohorts.pop(name, None) is not None
         else:
             found = self.cluster_queues.pop(name, None) is not None
@@ -98,7 +98,7 @@ class Objects:
         for name, queue in self.cluster_queues.items():
             queue.active = (
                 queue.spec.stop_policy == "None"
-                and queue.spec.usable
+                and queue.usable
                 and queue.offer.flavors <= self.flavors.keys()
                 and all(self.places.known(self.flavors[one]) for one in queue.offer.flavors)
             )

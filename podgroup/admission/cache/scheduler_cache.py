@@ -26,18 +26,20 @@ from podgroup.admission.holding import (
     usage_of,
 )
 from podgroup.admission.model import (
-    ClusterQueue,
     Configuration,
     Eviction,
-    LocalQueue,
-    Namespace,
-    Object,
-    PriorityClass,
     Reservation,
     Workload,
 )
 from podgroup.model.least_run import Times
-from podgroup.model.objects import NodeView
+from podgroup.model.objects import (
+    ClusterQueueView,
+    LocalQueueView,
+    NamespaceView,
+    NodeView,
+    QueueObject,
+    WorkloadPriorityClassView,
+)
 from podgroup.model.shortage import Shortage
 
 
@@ -71,39 +73,39 @@ class SchedulerCache:
 
     # Objects
 
-    def apply(self, value: Object) -> None:
-        """Enter an object, new or changed."""
+    def apply(self, value: QueueObject, *, usable: bool = True) -> None:
+        """Enter an object, new or changed; a ClusterQueue is `usable` if it can admit at all."""
         match value:
             case NodeView():
                 self._more_fits(self.objects.places.set_node(value))
-            case ClusterQueue():
-                self._apply_cluster_queue(value)
-            case LocalQueue():
-                key = (value.namespace, value.name)
-                if self.objects.local_queues.get(key) != value:
-                    self._change_local_queue(key, value)
-            case Namespace():
+            case ClusterQueueView():
+                self._apply_cluster_queue(value, usable)
+            case LocalQueueView():
+                known = self.objects.local_queues.get((value.namespace, value.name))
+                if known is None or _leads(known) != _leads(value):
+                    self._change_local_queue((value.namespace, value.name), value)
+            case NamespaceView():
                 self.objects.store(value)
                 self.queues.set_namespace(value.name)
-            case PriorityClass():
+            case WorkloadPriorityClassView():
                 self._set_least_run(value.name, value.least_run)
             case _:
                 self.objects.store(value)
 
-    def delete(self, kind: type[Object], name: str, namespace: str = "") -> None:
+    def delete(self, kind: str, name: str, namespace: str = "") -> None:
         """Strike out an object."""
-        if kind is NodeView:
+        if kind == "Node":
             self._more_fits(self.objects.places.remove_node(name))
-        elif kind is PriorityClass:
+        elif kind == "WorkloadPriorityClass":
             self._set_least_run(name, ())
-        elif kind is LocalQueue:
+        elif kind == "LocalQueue":
             self._change_local_queue((namespace, name), None)
-        elif kind is ClusterQueue:
+        elif kind == "ClusterQueue":
             queue = self.objects.cluster_queues.get(name)
             if self.objects.discard(kind, name) and queue is not None:
                 self.claims.let_first(queue, "", False)
                 self.queues.set_queue(queue, None)
-        elif self.objects.discard(kind, name) and kind is Namespace:
+        elif self.objects.discard(kind, name) and kind == "Namespace":
             self.queues.set_namespace(name)
 
     def _set_least_run(self, name: str, times: Times) -> None:
@@ -115,15 +117,16 @@ class SchedulerCache:
             if not flavors.isdisjoint(queue.offer.flavors):
                 self.wake_ups.released.add(name)
 
-    def _apply_cluster_queue(self, spec: ClusterQueue) -> None:
+    def _apply_cluster_queue(self, spec: ClusterQueueView, usable: bool) -> None:
         old = self.objects.cluster_queues.get(spec.name)
-        fresh = CachedQueue(spec, self.reservations.ledger is not None and spec.usage_based)
+        by_use = self.reservations.ledger is not None and spec.usage_based
+        fresh = CachedQueue(spec, by_use, usable)
         if old is not None:
             fresh.carry_over(old)
         self.objects.store(fresh)
         self.queues.set_queue(old, fresh)
 
-    def _change_local_queue(self, key: tuple[str, str], queue: LocalQueue | None) -> None:
+    def _change_local_queue(self, key: tuple[str, str], queue: LocalQueueView | None) -> None:
         manager = self.queues
         waiting = manager.through(key)
         for waiter in waiting:
@@ -131,7 +134,7 @@ class SchedulerCache:
         if queue is not None:
             self.objects.store(queue)
         else:
-            self.objects.discard(LocalQueue, key[1], key[0])
+            self.objects.discard("LocalQueue", key[1], key[0])
         for waiter in waiting:
             manager.place(waiter)
         if queue is None and self.reservations.ledger is not None:
@@ -303,3 +306,8 @@ class SchedulerCache:
                 claim = Claim(waiter, one.queue, one.pod_sets, usage, one.borrowing, one.victims)
                 claim.until = one.until
                 self.claims.begin(claim)
+
+
+def _leads(queue: LocalQueueView) -> tuple[str, str, int]:
+    """Return what decides about a LocalQueue: where it leads, whether, and with which weight."""
+    return queue.cluster_queue, queue.stop_policy, queue.weight_nano

@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from podgroup.admission.amounts import PODS
-from podgroup.admission.model import Flavor, Requests
-from podgroup.model.objects import NodeView, Toleration
+from podgroup.admission.model import Requests
+from podgroup.model.objects import FlavorView, NodeView, Toleration
 from podgroup.model.topology import HOSTNAME, TopologyAssignment
 
 Path = tuple[str, ...]
@@ -78,7 +78,7 @@ class DomainTree:
     """The domains of one flavor with topology `name`; `better` than Kueue's is how it is used."""
 
     def __init__(
-        self, name: str, levels: Sequence[str], flavor: Flavor, better: bool = True
+        self, name: str, levels: Sequence[str], flavor: FlavorView, better: bool = True
     ) -> None:
         self.name = name
         self.better = better
@@ -135,7 +135,7 @@ class DomainTree:
 
     def belongs(self, node: NodeView) -> bool:
         """Whether a node is the flavor's, usable or not: it has its labels and all levels."""
-        return node.has_labels(self.flavor.labels, self.levels)
+        return node.has_labels(self.flavor.node_labels, self.levels)
 
     def name_of(self, domain: Domain) -> str:
         """The one text that names a domain."""

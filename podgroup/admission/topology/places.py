@@ -13,11 +13,11 @@ from contextlib import contextmanager
 import msgspec
 
 from podgroup.admission.amounts import PODS
-from podgroup.admission.model import Flavor, PodSet, PodSetAssignment, Requests
+from podgroup.admission.model import PodSet, PodSetAssignment, Requests
 from podgroup.admission.topology.domains import DomainTree, pods
 from podgroup.admission.topology.placement import Placed, place
 from podgroup.admission.topology.replacing import replace_nodes
-from podgroup.model.objects import NodeView
+from podgroup.model.objects import FlavorView, NodeView
 from podgroup.model.topology import TopologyAssignment
 
 Given = Sequence[tuple[PodSet, PodSetAssignment]]
@@ -41,7 +41,7 @@ class Places:
         """Strike out a Topology."""
         self._levels.pop(name, None)
 
-    def known(self, flavor: Flavor) -> bool:
+    def known(self, flavor: FlavorView) -> bool:
         """Whether a flavor needs no Topology, or has it."""
         return not flavor.topology or flavor.topology in self._levels
 
@@ -57,7 +57,7 @@ class Places:
         self._nodes.pop(name, None)
         return {flavor for flavor, tree in self.trees.items() if tree.remove_node(name)}
 
-    def build(self, flavors: Iterable[Flavor], holding: Iterable[Given]) -> None:
+    def build(self, flavors: Iterable[FlavorView], holding: Iterable[Given]) -> None:
         """Make all trees anew, with what is held."""
         self.trees = {}
         for flavor in flavors:
@@ -140,7 +140,7 @@ class Places:
                     return False
         return True
 
-    def obstacle(self, flavor: Flavor, pod_set: PodSet, only: bool) -> str:
+    def obstacle(self, flavor: FlavorView, pod_set: PodSet, only: bool) -> str:
         """Say why pods that ask for a topology, or do not, cannot use a flavor; "" if they can.
 
         `only`: all flavors of the ClusterQueue have topologies.
