@@ -363,9 +363,9 @@ class ActuatorSettings(Section, frozen=True, kw_only=True):
     """Events to write. failures: why a pod waits, is stopped or deleted; all: also creation, start
     and end; auto: all in kueue mode, else failures."""
     managed_fields: Literal["keep", "clear"] = "keep"
-    """metadata.managedFields of a pod that is admitted. keep: as Kubernetes has them; clear:
-    emptied, unless the pod was applied server-side: later writes cost the API server less, and
-    history no longer tells who wrote the pod before."""
+    """metadata.managedFields of a pod that is queued. keep: as Kubernetes has them; clear:
+    emptied by admission, or else with the gate, unless the pod was applied server-side: all that
+    follows costs the API server less, and history no longer tells who wrote the pod."""
 
 
 class ServeSettings(Section, frozen=True, kw_only=True):

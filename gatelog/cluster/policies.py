@@ -101,7 +101,8 @@ def _fit_pods(spec: Object, settings: Settings) -> None:
         _queue_every_pod(spec)
     if not topology_gate(settings):
         _without_topology(spec)
-    _own_groups(spec, settings.queueing.owned_groups)
+    _set(spec, "ownedGroups", f"[{', '.join(map(cel_text, settings.queueing.owned_groups))}]")
+    _set(spec, "untracked", "true" if settings.actuator.managed_fields == "clear" else "false")
 
 
 def _bound_graces(spec: Object, seconds: int) -> None:
@@ -113,15 +114,14 @@ def _bound_graces(spec: Object, seconds: int) -> None:
 
 
 def _without_topology(spec: Object) -> None:
-    (variable,) = (v for v in spec["variables"] if v["name"] == "topologyGate")
-    variable["expression"] = "false"
+    _set(spec, "topologyGate", "false")
     (condition,) = (c for c in spec["matchConditions"] if c["name"] == "lacks-something")
     condition["expression"] = condition["expression"].replace(f", {cel_text(TOPOLOGY_GATE)}", "")
 
 
-def _own_groups(spec: Object, kinds: Iterable[str]) -> None:
-    (variable,) = (v for v in spec["variables"] if v["name"] == "ownedGroups")
-    variable["expression"] = f"[{', '.join(map(cel_text, kinds))}]"
+def _set(spec: Object, name: str, expression: str) -> None:
+    (variable,) = (v for v in spec["variables"] if v["name"] == name)
+    variable["expression"] = expression
 
 
 def _queue_every_pod(spec: Object) -> None:

@@ -5,9 +5,10 @@ scheduling gate that holds it, and the hash that names its role (KEP-976, "Gatin
 Where its owner's pods make up a group, the pod becomes a member (`owned`). The answer is a JSON
 patch (RFC 6902) against the object in the request.
 
-Mutation only adds: a queue, a priority class, a gate or a role hash of the user stays. Never
-touched: node selector, tolerations, resources, owner references, a group name and its counts;
-validation judges bad group metadata.
+Mutation only adds, but for managedFields, which a setting takes off (`WebhookPolicy.untracked`): a
+queue, a priority class, a gate or a role hash of the user stays. Never touched: node selector,
+tolerations, resources, owner references, a group name and its counts; validation judges bad group
+metadata.
 
 Invariant: idempotent. Applied to its own result, `mutate` yields an empty patch.
 """
@@ -38,7 +39,7 @@ class Disposition(Enum):
 
 
 class PatchOp(msgspec.Struct, frozen=True):
-    """One operation of a JSON patch; only ``add`` is ever used."""
+    """One operation of a JSON patch: ``add``, or ``remove`` with a `value` of None."""
 
     path: str
     value: Any
@@ -128,8 +129,17 @@ def _inject(pod: Pod, policy: WebhookPolicy, labels: dict[str, str]) -> MutateRe
             spec.scheduling_gates,
             [{"name": gate} for gate in _missing(list(pod.gates), gates)],
         ),
+        *_untracked(pod, policy),
     )
     return MutateResult(Disposition.GATED, patch)
+
+
+def _untracked(pod: Pod, policy: WebhookPolicy) -> tuple[PatchOp, ...]:
+    """Have the server work out field owners no more, unless the pod was applied server-side."""
+    entries = pod.raw["metadata"].get("managedFields") if policy.untracked else None
+    if not entries or entries[0].get("operation") != "Update":  # applies are listed first
+        return ()
+    return (PatchOp("/metadata/managedFields", None, "remove"),)
 
 
 def _role_annotation(pod: Pod, policy: WebhookPolicy) -> dict[str, str]:

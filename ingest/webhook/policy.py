@@ -116,6 +116,9 @@ class WebhookPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Annotations can name groups and prebuilt Workloads (Kueue gate
     WorkloadIdentifierAnnotations); off: labels alone do."""
 
+    untracked: bool = False
+    """Take managedFields off what is queued (actuator.managed_fields)."""
+
     default_queue_name: str = DEFAULT_QUEUE
     """LocalQueue that pods without a queue label get where a namespace has it; ``""`` = never."""
 

@@ -36,6 +36,7 @@ def policy_for(settings: Settings) -> WebhookPolicy:
         label_kinds=label_kinds(settings),
         owned_kinds=settings.queueing.owned_groups,
         actuator_user=actuator_user(settings),
+        untracked=settings.actuator.managed_fields == "clear",
     )
 
 

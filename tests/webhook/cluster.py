@@ -131,7 +131,7 @@ async def updated(
 
 
 def apply(raw: RAW, patch: tuple[PatchOp, ...] | list[RAW]) -> RAW:
-    """Applies a JSON patch of ``add`` operations (RFC 6902)."""
+    """Applies a JSON patch of ``add`` and ``remove`` operations (RFC 6902)."""
     result = copy.deepcopy(raw)
     for op in patch:
         kind, path, value = (
@@ -139,12 +139,14 @@ def apply(raw: RAW, patch: tuple[PatchOp, ...] | list[RAW]) -> RAW:
             if isinstance(op, PatchOp)
             else (op["op"], op["path"], op["value"])
         )
-        assert kind == "add"
+        assert kind in ("add", "remove")
         *parents, last = [t.replace("~1", "/").replace("~0", "~") for t in path.split("/")[1:]]
         target: Any = result
         for token in parents:
             target = target[int(token)] if isinstance(target, list) else target[token]
-        if isinstance(target, list):
+        if kind == "remove":
+            del target[last]
+        elif isinstance(target, list):
             target.insert(len(target) if last == "-" else int(last), copy.deepcopy(value))
         else:
             target[last] = copy.deepcopy(value)

@@ -27,6 +27,7 @@ from ingest.webhook.policy import (
     NAMESPACE_NAME_LABEL,
     WebhookPolicy,
 )
+from ingest.webhook.settings import policy_for
 from podgroup.model import names
 from podgroup.model.keys import bound_of
 from runtime import settings as ours
@@ -482,7 +483,7 @@ def test_what_the_actuator_does_all_the_time_is_fenced_in_by_one_look(
 
 
 def made(file: str, name: str, raw: RAW, **variables: str) -> RAW:
-    """What a mutating policy adds to an object."""
+    """What a mutating policy makes of an object, or the merge that makes it so."""
     spec = policy(file, name)
     activation = Activation(raw)
     wanted = [
@@ -490,8 +491,9 @@ def made(file: str, name: str, raw: RAW, **variables: str) -> RAW:
         for v in spec.get("variables", [])
     ]
     activation.define(wanted)
-    mutation = spec["mutations"][0]  # a second makes members of pods (tests/webhook/test_owned.py)
-    assert mutation["patchType"] == "ApplyConfiguration"
+    (mutation,) = spec["mutations"]  # the server converts the object for each
+    if mutation["patchType"] == "JSONPatch":
+        return patches.json_patch(raw, activation.plain(mutation["jsonPatch"]["expression"]))
     found: RAW = activation.plain(mutation["applyConfiguration"]["expression"])
     return found
 
@@ -516,8 +518,8 @@ def test_what_is_complete_is_not_mutated_again(before: RAW, again: bool, mode: A
     assert Activation(before).matches(spec["matchConditions"])
     activation = Activation(before)
     activation.define(spec["variables"])
-    adds = activation.plain(spec["mutations"][0]["applyConfiguration"]["expression"])
-    after = patches.strategic(before, adds)
+    adds = activation.plain(spec["mutations"][0]["jsonPatch"]["expression"])
+    after = patches.json_patch(before, adds)
     gates = [gate["name"] for gate in after["spec"]["schedulingGates"]]
     assert (names.TOPOLOGY_GATE in gates) is (mode == "kueue")
     assert Activation(after).matches(spec["matchConditions"]) is again
@@ -550,12 +552,46 @@ async def test_mutations_add_what_the_webhook_adds(raw: RAW, topology: str) -> N
     found = made(MUTATING, "gatelog-queued-pods", raw, topologyGate=topology)
     wanted = WebhookPolicy(topology_gate=topology == "true")
     _, after = await mutated(raw, policy=wanted)
-    gates = [{"name": gate["name"]} for gate in after["spec"]["schedulingGates"]]
-    assert found["spec"]["schedulingGates"] == gates
-    assert found["metadata"].get("finalizers") == after["metadata"].get("finalizers")
-    before = raw["metadata"].get("labels") or {}
-    added = {k: v for k, v in (after["metadata"].get("labels") or {}).items() if k not in before}
-    assert found["metadata"].get("labels", {}) == added
+    assert found["spec"]["schedulingGates"] == after["spec"]["schedulingGates"]
+    assert found["metadata"]["finalizers"] == after["metadata"]["finalizers"]
+    assert found["metadata"]["labels"] == after["metadata"]["labels"]
+
+
+APPLIED = {"manager": "argo", "operation": "Apply"}
+CREATED = {"manager": "kubectl", "operation": "Update"}
+
+
+@pytest.mark.parametrize(
+    ("entries", "setting", "gone"),
+    [
+        ([CREATED], "clear", True),
+        ([CREATED], "keep", False),
+        ([APPLIED, CREATED], "clear", False),
+        ([], "clear", False),
+    ],
+)
+async def test_field_owners_of_a_queued_pod_go_where_a_setting_says_so(
+    entries: list[RAW], setting: Any, gone: bool
+) -> None:
+    actuator = ours.ActuatorSettings(managed_fields=setting)
+    settings = ours.Settings(mode="builtin", actuator=actuator)
+    raw = raw_pod(labels=Q)
+    if entries:
+        raw["metadata"]["managedFields"] = entries
+    (spec,) = (
+        o["spec"]
+        for o in policies(settings)
+        if o["kind"] == KIND and o["metadata"]["name"] == "gatelog-queued-pods"
+    )
+    activation = Activation(raw)
+    activation.define(spec["variables"])
+    found = patches.json_patch(
+        raw, activation.plain(spec["mutations"][0]["jsonPatch"]["expression"])
+    )
+    _, after = await mutated(raw, policy=policy_for(settings))
+    wanted = None if gone or not entries else entries
+    assert found["metadata"].get("managedFields") == wanted
+    assert after["metadata"].get("managedFields") == wanted
 
 
 OWNED = {names.QUEUE_NAME: "q", "app": "a"}
@@ -691,6 +727,6 @@ def test_what_becomes_a_label_is_said_to_be_a_text(file: str) -> None:
     """The server's type checker refuses a map of literals and of what it knows nothing about."""
     for obj in objects(file):
         for mutation in obj["spec"].get("mutations", []):
-            text = mutation["applyConfiguration"]["expression"]
+            text = (mutation.get("applyConfiguration") or mutation["jsonPatch"])["expression"]
             values = re.findall(r'"kueue[^"]*": *([a-z]\w*)', text)
             assert set(values) <= {"string", "has"}, values

@@ -117,7 +117,7 @@ def by_policy(raw: RAW, kinds: tuple[str, ...]) -> RAW:
     for mutation in spec["mutations"]:
         activation = Activation(raw)
         activation.define(spec["variables"])
-        raw = patches.strategic(raw, activation.plain(mutation["applyConfiguration"]["expression"]))
+        raw = patches.json_patch(raw, activation.plain(mutation["jsonPatch"]["expression"]))
     return raw
 
 

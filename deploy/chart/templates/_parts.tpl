@@ -272,6 +272,7 @@ gatelog-nats-server-{{ sha256sum (.Files.Get "files/components/nats/nats.conf") 
 {{- range $spec.variables }}
 {{- if or (and (eq $v.mode "builtin") (eq .name "topologyGate")) (and $v.admission.everyPod (eq .name "gatesAlone")) }}{{- $_ := set . "expression" "false" }}{{- end }}
 {{- if eq .name "ownedGroups" }}{{- $kinds := list }}{{- range dig "queueing" "owned_groups" list $v.settings }}{{- $kinds = append $kinds (printf "'%s'" .) }}{{- end }}{{- $_ := set . "expression" (printf "[%s]" (join ", " $kinds)) }}{{- end }}
+{{- if eq .name "untracked" }}{{- $_ := set . "expression" (eq (dig "actuator" "managed_fields" "keep" $v.settings) "clear" | toString) }}{{- end }}
 {{- end }}
 {{- end }}
 {{- if eq $name "gatelog-pods" }}
