@@ -123,7 +123,8 @@ def listing(
         if len(rows) > limit and not again:
             sys.stderr.write(f"gatelog: more than {limit} {what}; see --limit\n")
         if not rows and output is None and not again:
-            sys.stderr.write(f"gatelog: no {what}{f' in namespace {where}' if where else ''}\n")
+            of_namespace = f" in namespace {where}" if where else ""
+            sys.stderr.write(f"gatelog: no {what}{of_namespace}{_hint(wanted, state)}\n")
 
     with lookup.open_model(settings) as model:
         show(model, again=False)
@@ -180,6 +181,15 @@ def _jobs(
     query = jobs.query(model.dialect, label=bool(key))
     found = list(model.rows(jobs.JobRow, query, given))
     return found, _job_columns(now), lambda row: f"{row.namespace}/{row.name}"
+
+
+def _hint(wanted: FilterOptions, state: str) -> str:
+    """Say where else groups may be that a list lacks, "" if nowhere."""
+    if wanted.user:
+        return f" of user {wanted.user}: asked is label {wanted.user_label} (see --user-label)"
+    if state in (*ENDED, "Gone") and not (wanted.gone or wanted.timed):
+        return f" that are {state} and not gone: --gone or --since lists those that are"
+    return ""
 
 
 def _state(word: str) -> str:

@@ -128,6 +128,26 @@ def readable(names: Sequence[str], row: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(_shown(name, resource, value) for name, value in zip(names, row, strict=True))
 
 
+def typed(row: Sequence[Any]) -> tuple[Any, ...]:
+    """Return a row as programs read it, whichever database gave it: SQLite has times and documents
+    as texts.
+    """
+    return tuple(map(_typed, row))
+
+
+def _typed(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    if _TIME.fullmatch(value):
+        return datetime.fromisoformat(value)
+    if not (value.startswith('{"') or value == "{}"):
+        return value
+    try:
+        return msgspec.json.decode(value)
+    except msgspec.DecodeError:  # a user's text that begins so
+        return value
+
+
 def _shown(name: str, resource: str, value: Any) -> Any:
     if name == "message" and value:
         return plain(value)
@@ -150,11 +170,7 @@ def _amount(name: str, resource: str, value: int) -> str:
 
 
 def _readable(value: Any) -> Any:
-    if isinstance(value, str) and _TIME.fullmatch(value):
-        value = datetime.fromisoformat(value)
-    if isinstance(value, str) and (value.startswith('{"') or value == "{}"):
-        value = msgspec.json.decode(value)
-    match value:
+    match value := _typed(value):
         case datetime():
             return f"{value.astimezone(UTC):%F %TZ}"
         case float() | Decimal():

@@ -67,9 +67,13 @@ def say_where(instance: str, cluster: str, as_of: datetime | None, form: str | N
         console.console().print(said, style=console.QUIET, markup=False, highlight=False)
 
 
+_encode = msgspec.json.Encoder(enc_hook=str, decimal_format="number").encode
+"""PostgreSQL gives means and hours as decimals: these are numbers for programs, too."""
+
+
 def document(found: Any, output: Form) -> str:
     """Return anything msgspec can encode as a document that ends with a newline."""
-    encoded = msgspec.json.encode(found, enc_hook=str)
+    encoded = _encode(found)
     if output == "json":
         return escaped(msgspec.json.format(encoded, indent=2).decode()) + "\n"
     import yaml
@@ -132,7 +136,7 @@ def result(
     if output == "yaml":
         sys.stdout.write(document(found, output))
     else:
-        text = msgspec.json.encode(found, enc_hook=str).decode()
+        text = _encode(found).decode()
         sys.stdout.write(escaped(text) + "\n")
 
 

@@ -45,6 +45,23 @@ def test_it_is_asked_of_what_is_named_and_sql_prints_that(gatelog: Gatelog, busy
     assert json.loads(out) == everywhere
 
 
+def test_programs_read_numbers_times_and_documents_of_either_database(
+    gatelog: Gatelog, busy_db: Db
+) -> None:
+    """PostgreSQL's means were texts, and SQLite's documents; jq had to know which it was."""
+    _, out, _ = gatelog("ask", "holding", "--json", *where(busy_db))
+    held = json.loads(out)
+    assert held and all(row["resources"]["f"]["cpu"] > 0 for row in held)
+    assert held[0]["admitted_at"].startswith("2026-01-01T00:00:0")
+    _, out, _ = gatelog("ask", "latency", "--json", *where(busy_db))
+    (queue,) = json.loads(out)
+    assert all(isinstance(queue[name], int | float) for name in ("mean", "half", "p90", "worst"))
+    assert queue["hour"] == "2026-01-01T00:00:00Z"
+    text = """SELECT 1.5 AS a, '{"b' AS c"""
+    _, out, _ = gatelog("sql", text, "-o", "json", "--db", busy_db[0])
+    assert json.loads(out) == [{"a": 1.5, "c": '{"b'}]
+
+
 def test_a_group_is_named_or_the_newest(gatelog: Gatelog, busy_db: Db) -> None:
     code, out, err = gatelog("ask", "history", "--json", *where(busy_db))
     assert code == 0 and json.loads(out)

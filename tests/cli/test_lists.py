@@ -58,6 +58,15 @@ def test_groups_of_a_user_with_waits_and_run_times(
     assert "second" in out and "third" not in out
 
 
+def test_an_empty_list_says_where_else_to_look(
+    model: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(["list", "groups", "--state", "preempted", *model]) == 0
+    assert "--gone or --since lists those that are" in capsys.readouterr().err
+    assert cli.run(["list", "groups", "--user", "nn", *model]) == 0
+    assert "of user nn: asked is label user (see --user-label)" in capsys.readouterr().err
+
+
 def test_a_group_waits_again_after_its_eviction(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

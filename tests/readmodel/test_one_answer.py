@@ -21,13 +21,15 @@ from typing import Any
 import msgspec
 import pytest
 import sqlalchemy as sa
+from markupsafe import escape
 
 from gatelog import cli
 from gatelog.readmodel import usage
 from gatelog.readmodel.asked import Asked
-from gatelog.readmodel.explain import explain
+from gatelog.readmodel.explain import Explanation, explain, lines
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.rates import unit
+from gatelog.readmodel.statements.groups import NOT_FOR_LISTS
 from gatelog.serve import spending
 from gatelog.serve.api import finding, finding_queues, finding_usage, visibility
 from gatelog.serve.api.kinds import BY_PLURAL
@@ -36,6 +38,7 @@ from gatelog.serve.api.table import table
 from gatelog.serve.console import cohort, groups, queues
 from gatelog.serve.console import queue as queue_page
 from gatelog.serve.console import usage as usage_page
+from gatelog.serve.console.group import group as group_page
 from gatelog.serve.console.view import PageView
 from gatelog.serve.words import amount
 from gatelog.viacluster import answers
@@ -416,14 +419,34 @@ def agreed(said: Said, model: ReadModel, world: World, now: datetime, at: dateti
             assert answer == wanted[question], f"{place}: {question}"
 
 
+def case_of(model: ReadModel, found: Explanation, now: datetime, at: datetime | None) -> None:
+    """Hold what the console's page of a group says first against the lines of `why`."""
+    seen = PageView(at=at, query={"life": found.group.id}, now=now)
+    said = lines(found, seen.moment)
+    until = next(n for n in range(1, len(said) + 1) if n == len(said) or said[n].label)
+    page = group_page(Asked(model), seen, found.group.namespace, found.group.name)
+    for one in said[:until]:
+        assert str(escape(one.text.rstrip("."))) in page.body, found.group.title
+
+
 def after_admission(model: ReadModel, now: datetime) -> Said:
     """What views say of pods after admission, and of what let groups in; held against `explain`.
 
     Of a moment each place sums by reason: `why` of command line, plugin, API and the group's page.
+    The lists of API and plugin count the pods, and console and `why` say the same words.
     """
     waits: Counter[tuple[str, str, str]] = Counter()
     for row in model.dicts("SELECT * FROM v_not_running", {}):
         waits[row["group_id"], row["reason"], row["subject"]] += 1
+    counted: Counter[str] = Counter()
+    for (identity, reason, _), pods in waits.items():
+        counted[identity] += pods if f"'{reason}'" not in NOT_FOR_LISTS else 0
+    listed, _ = finding.groups_page(model, "", ALL)
+    _, texts = plugin_says("podgroups", listed, ("Name", "Not-Running"))
+    for one, (*_, cell) in zip(listed, texts, strict=True):
+        pods = counted[one.metadata.uid]
+        assert one.status.pods_waiting is None or one.status.pods_waiting.pods == pods
+        assert cell == (str(pods) if pods else "<none>"), one.metadata.name
     causes: dict[str, set[str]] = {}
     latest = """SELECT * FROM v_admission_causes c WHERE c.number = (
         SELECT max(a.number) FROM admissions a
@@ -436,6 +459,7 @@ def after_admission(model: ReadModel, now: datetime) -> Said:
         told = {(one.id, row.reason, row.subject): row.pods for row in found.not_running}
         assert told == {key: pods for key, pods in waits.items() if key[0] == one.id}, one.title
         assert {cause.says for cause in found.let_in_by} == causes[one.id], one.title
+        case_of(model, found, now, None)
     known = {one.id for one in groups}
     return {
         "after admission": {key: pods for key, pods in waits.items() if key[0] in known},
@@ -443,7 +467,7 @@ def after_admission(model: ReadModel, now: datetime) -> Said:
     }
 
 
-def after_admission_then(said: Said, model: ReadModel, at: datetime) -> None:
+def after_admission_then(said: Said, model: ReadModel, at: datetime, now: datetime) -> None:
     """Hold what is said later of a moment against what was said then.
 
     What happened at the very moment was not known then: a deletion bears the time of its request.
@@ -458,6 +482,7 @@ def after_admission_then(said: Said, model: ReadModel, at: datetime) -> None:
         then = {key: n for key, n in said["after admission"].items() if key[0] == identity}
         assert told == then or identity in changing, found.group.title
         assert {cause.says for cause in found.let_in_by} == causes, found.group.title
+        case_of(model, found, now, at)
 
 
 def agreed_then(said: Said, console: Said) -> None:
@@ -504,7 +529,7 @@ def test_all_places_say_the_same(url: str, seed: int) -> None:
         for at, said, in_order in was[:-1]:
             then = console_says(model, now, at)
             agreed_then(said, then)
-            after_admission_then(said, model, at)
+            after_admission_then(said, model, at, now)
             assert not in_order or then["positions"] == said["positions"]
             usage_agrees_by(url, model, at)
         spent = usage_agrees(url, model, now)
