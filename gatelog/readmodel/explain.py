@@ -42,7 +42,14 @@ from gatelog.readmodel.statements.preempted import PreemptorRow
 from gatelog.readmodel.timeline import NO_WAIT, anonymous, duration, plain
 from gatelog.shell.remedies import UNKNOWN, Installation
 from podgroup.model.lifecycle import ADMITTED, OVER, PENDING
-from podgroup.model.reasons import WRITE_REFUSED, effect_of, lacks_quota, over_topology, reason_of
+from podgroup.model.reasons import (
+    WRITE_REFUSED,
+    effect_of,
+    held_back,
+    lacks_quota,
+    over_topology,
+    reason_of,
+)
 from podgroup.model.wording import first, kueues, shown
 
 _NAMED = 5
@@ -125,6 +132,7 @@ def explain(
     for_quota = group.state == "Queued" or effect_of(group.wait_reason).inactive
     in_queue = for_quota and bool(group.cluster_queue) and group.queued_at is not None
     position = known.position(group.id) if in_queue else None
+    holders_matter = in_queue and not held_back(group.wait_reason)
     shared = known.shared(group.id)
     overtaken = in_queue and bool(shared.short)
     if causes is None:
@@ -136,7 +144,7 @@ def explain(
         reserved=known.reserved(group.id, now) if in_queue else None,
         expected=_expected(known, group, now, position) if pending else None,
         record=_record(known, group, shared, now) if overtaken else None,
-        holders=known.holders(group.cluster_queue, _MOST_HOLDERS) if in_queue else [],
+        holders=known.holders(group.cluster_queue, _MOST_HOLDERS) if holders_matter else [],
         shared=shared,
         waits=known.waits(group.id),
         set_aside=known.parked_of(group.namespace, group.name, group.id),

@@ -682,6 +682,11 @@ def ends_by_room(word: str) -> bool:
     return word in QUOTA_WAITS
 
 
+def held_back(word: str) -> bool:
+    """Read from the reason of a wait that it goes on whatever quota becomes free."""
+    return word in (PENDING_GATED, PENDING_ON_HOLD, PENDING_SUSPENDED, PENDING_DEACTIVATED)
+
+
 def runs_unadmitted(word: str) -> bool:
     """Read from the reason of a wait that the pods run, and never had a gate."""
     return word == RUNNING_UNADMITTED

@@ -20,8 +20,8 @@ from gatelog.serve.console.view import PageView
 from gatelog.serve.console.waiting import who_waits
 from gatelog.viacluster import answers
 from podgroup.log.events import ObjectApplied
+from podgroup.model.names import ADMISSION_GATED_BY, PRIORITY_CLASS
 from podgroup.model.names import POD_GROUP_ROLE as ROLE
-from podgroup.model.names import PRIORITY_CLASS
 from podgroup.model.objects import DeclaredSet, LocalQueueView, NamespaceView
 from podgroup.model.policy import Policy
 from podgroup.model.wording import first
@@ -109,6 +109,17 @@ def test_what_a_person_stopped_takes_a_person_before_it_takes_pods(url: str) -> 
     text = said(asked(url, "a"))
     assert "waits for: WaitingForReplacementPods" in text
     assert "0 of 2 pods exist; create 2 more" in text
+
+
+def test_who_holds_quota_is_not_named_to_a_group_that_waits_for_something_else(url: str) -> None:
+    toy = Toy(cpu=2)
+    toy.pod("held", cpu=2)
+    toy.pod("other", cpu=2)
+    toy.pod("gated", cpu=2, annotations={ADMISSION_GATED_BY: "example.com/budget"})
+    Writer(url).feed(toy.messages)
+    text = said(asked(url, "gated"))
+    assert "waits for: AdmissionGated" in text and "held by" not in text
+    assert "held by: ns/held" in said(asked(url, "other"))
 
 
 def test_holders_beyond_those_that_are_named_are_added_up(url: str) -> None:
