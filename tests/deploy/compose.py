@@ -19,6 +19,8 @@ from typing import Any
 
 import yaml
 
+from tests.deploy.manifests import parsed
+
 ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "docker-compose.yml"
 BIN = Path(sys.executable).parent
@@ -26,7 +28,8 @@ Json = dict[str, Any]
 
 
 def document() -> Json:
-    return yaml.safe_load(COMPOSE.read_text())
+    (found,) = parsed(COMPOSE.read_text())
+    return found
 
 
 def services() -> dict[str, Json]:

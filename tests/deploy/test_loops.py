@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from podgroup.model import names
+from tests.deploy.manifests import parsed
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 LOOP = re.compile(r"([\w.]+|[])])\s*\.(?:all|exists|exists_one|filter|map)\(")
@@ -41,7 +41,7 @@ def expressions() -> Iterator[tuple[str, str]]:
     for path in sorted(DEPLOY.rglob("*.yaml")):
         if path.is_symlink() or "templates" in path.parts or "files" in path.parts:
             continue
-        for document in yaml.safe_load_all(path.read_text()):
+        for document in parsed(path.read_text()):
             for text in below(document):
                 yield str(path.relative_to(DEPLOY)), text
 

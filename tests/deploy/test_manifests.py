@@ -28,6 +28,7 @@ from tests.deploy.manifests import (
     kustomizations,
     objects,
     of_kind,
+    parsed,
     pod_template,
 )
 
@@ -91,7 +92,7 @@ def test_kustomize_builds_every_overlay(overlay: Path):
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
-    built = [obj for obj in yaml.safe_load_all(done.stdout) if obj]
+    built = parsed(done.stdout)
     names = {(obj["kind"], obj["metadata"]["name"]) for obj in built}
     assert len(names) == len(built)
     text = done.stdout
@@ -356,7 +357,7 @@ def test_a_move_that_was_cut_short_is_repeated(way: str, tmp_path: Path):
     before.mkdir(parents=True, exist_ok=True)
     (before / "read-model.sqlite3").write_text("")
     text = (DEPLOY / f"move/{way}.yaml").read_text()
-    job = next(o for o in yaml.safe_load_all(text) if o["kind"] == "Job")
+    job = next(o for o in parsed(text) if o["kind"] == "Job")
     (script,) = pod_template(job)["spec"]["containers"][0]["args"]
     for volume in homes:
         script = script.replace(f"/{volume}/", f"{tmp_path}/{volume}/")
@@ -607,7 +608,7 @@ def built(folder: str) -> list[Json]:
         text=True,
         timeout=60,
     )
-    return [obj for obj in yaml.safe_load_all(done.stdout) if obj]
+    return parsed(done.stdout)
 
 
 @pytest.mark.skipif(helm.kubectl() is None, reason="kustomize comes with kubectl")
@@ -715,7 +716,7 @@ def test_policies_say_what_the_api_server_would_fill_in():
             *(DEPLOY / "admission-policy").glob("*.yaml"),
             DEPLOY / "common" / "fence.yaml",
         )
-        for obj in yaml.safe_load_all(file.read_text())
+        for obj in parsed(file.read_text())
         if obj["kind"] in ("MutatingAdmissionPolicy", "ValidatingAdmissionPolicy")
     ]
     assert len(found) >= 6

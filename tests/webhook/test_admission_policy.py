@@ -53,7 +53,7 @@ Q = {names.QUEUE_NAME: "q"}
 
 @functools.cache
 def objects(file: str) -> tuple[RAW, ...]:
-    return tuple(yaml.safe_load_all((DEPLOY / file).read_text()))
+    return tuple(yaml.load_all((DEPLOY / file).read_text(), Loader=yaml.CSafeLoader))
 
 
 def policy(file: str, name: str) -> RAW:
