@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from gatelog import cli
-from projector.upkeep import migrate
 from tests.projector.support import Writer, busy_toy
+from tests.support.databases import migrated
 
 
 @pytest.fixture
 def copy(tmp_path: Path) -> list[str]:
     """Options that name a copy, which no part of gatelog ever wrote to."""
     file = tmp_path / "copy.sqlite3"
-    migrate.upgrade(f"sqlite:///{file}")
+    migrated(f"sqlite:///{file}")
     Writer(f"sqlite:///{file}").feed(busy_toy().messages)
     return ["--db", str(file), "--cluster", "test"]
 

@@ -21,6 +21,7 @@ from runtime.jetstream import Bus
 from runtime.kube import KubeClient, connect
 from runtime.settings import KubernetesSettings, NatsSettings, Settings, WebhookSettings
 from tests.cli.conftest import Ran
+from tests.support.databases import migrated
 from tests.support.standin import SimCluster
 from tests.support.toy import Toy
 
@@ -344,7 +345,7 @@ def test_a_disk_that_is_full_is_said_though_the_projector_cannot(
 ) -> None:
     """Read model and log of `gatelog up` are on one disk: doctor said to start it."""
     file = tmp_path / "db.sqlite3"
-    migrate.upgrade(f"sqlite:///{file}")
+    migrated(f"sqlite:///{file}")
     _, found = examine(gatelog, "--db", str(file))
     assert ("database", "room") not in found
     monkeypatch.setattr(readmodel, "LEAST_ROOM", 1 << 62)

@@ -18,9 +18,9 @@ import typer
 import yaml
 
 from gatelog import cli
-from projector.upkeep import migrate
 from tests.cli.conftest import Ran
 from tests.projector.support import Writer, busy_toy
+from tests.support.databases import migrated
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
@@ -115,7 +115,7 @@ def test_forms_have_the_same_names_everywhere(gatelog: Gatelog) -> None:
 def asked(tmp_path: Path) -> tuple[str, ...]:
     """How a command is told of a read model with a bit of everything."""
     url = f"sqlite:///{tmp_path}/read-model.sqlite3"
-    migrate.upgrade(url)
+    migrated(url)
     writer = Writer(url)
     writer.feed(busy_toy().messages)
     writer.store.close()

@@ -9,9 +9,9 @@ import sqlalchemy as sa
 
 from projector import tables
 from projector.storage.database import writer
-from projector.upkeep import migrate
 from tests.projector.support import Writer
 from tests.projector.test_pruning import messages
+from tests.support.databases import migrated
 
 Ran = tuple[int, str, str]
 Command = Callable[..., Ran]
@@ -20,7 +20,7 @@ Command = Callable[..., Ran]
 @pytest.fixture
 def database(tmp_path: Path) -> str:
     url = f"sqlite:///{tmp_path}/model.sqlite3"
-    migrate.upgrade(url)
+    migrated(url)
     Writer(url).feed(messages()).store.close()
     engine = writer(url)
     with engine.begin() as connection:

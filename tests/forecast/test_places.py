@@ -6,14 +6,14 @@ from random import Random
 from gatelog.forecast import present
 from gatelog.forecast.playing import play
 from projector.storage.database import reader
-from projector.upkeep import migrate
 from tests.projector.support import Writer
 from tests.readmodel.racks import Racks
+from tests.support.databases import migrated
 
 
 def test_who_waits_for_a_rack_starts_when_pods_there_have_ended(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/model.sqlite3"
-    migrate.upgrade(url)
+    migrated(url)
     toy = Racks()
     toy.run(*toy.several("g", 5))
     toy.others_take("b1", 3000)

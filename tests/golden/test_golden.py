@@ -10,8 +10,8 @@ from podgroup.model.policy import Policy
 from projector.replay.files import FileLog
 from projector.replay.fold import Beginning, Redeciding, Result, fold
 from projector.replay.sink import Sink
-from projector.upkeep import migrate
 from tests.golden import rows as golden
+from tests.support.databases import migrated
 
 LOGS = golden.logs("v1")
 OTHER = Policy(label_keys_to_copy=("none-such",), requeuing_backoff_s=7, elastic_jobs=True)
@@ -22,7 +22,7 @@ WAITING = golden.HERE / "v1" / "compose-rows-pods-that-differ-in-a-chosen-label-
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     """One read model for all logs of the module, each a cluster of its own."""
     made = f"sqlite:///{tmp_path_factory.mktemp('golden')}/rows.sqlite3"
-    migrate.upgrade(made)
+    migrated(made)
     return made
 
 
@@ -70,7 +70,7 @@ NOT_HERE = {
 
 def test_each_column_is_filled_by_a_replay(tmp_path: Path) -> None:
     made = f"sqlite:///{tmp_path}/rows.sqlite3"
-    migrate.upgrade(made)
+    migrated(made)
     there: set[tuple[str, str]] = set()
     filled = set(NOT_HERE)
     for path in LOGS:
@@ -102,7 +102,7 @@ def test_what_was_said_then_stays_whatever_rules_say_now(tmp_path: Path, url: st
     """The wording of today is not that of the log: a rule that is asked would be heard."""
     old, new = "have different 'team' values", "disagree on 'team'"
     path = rewritten(WAITING, tmp_path, old, new)
-    migrate.upgrade(again := f"{url}.worded")
+    migrated(again := f"{url}.worded")
     log, cluster = FileLog(path), WAITING.name.partition(".")[0]
     begin = Beginning(cluster, "builtin")
     with Sink(again, cluster, "") as sink:

@@ -20,8 +20,8 @@ import pytest
 import sqlalchemy as sa
 
 from projector.storage.database import reader
-from projector.upkeep import migrate
 from tests.golden import rows as golden
+from tests.support.databases import migrated
 
 HERE: Final = Path(__file__).parent / "teams43"
 LOG: Final = HERE / "teams43.jsonl.gz"
@@ -45,7 +45,7 @@ def dump(url: str) -> Iterator[str]:
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The read model that this release makes of the log."""
     made = f"sqlite:///{tmp_path_factory.mktemp('teams43')}/rows.sqlite3"
-    migrate.upgrade(made)
+    migrated(made)
     asyncio.run(golden.folded(LOG, made))
     return made
 

@@ -29,6 +29,7 @@ from tests.actuator.log import Outcomes, decide
 from tests.metrics.test_increments import in_batches, lively_toy
 from tests.metrics.test_scrape import Page
 from tests.projector.running import eventually, publish, settings_for
+from tests.support.databases import migrated
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
@@ -88,7 +89,7 @@ async def test_what_waits_for_the_actuator_and_what_is_parked(
     own_bus: Bus, cluster: str, tmp_path: Path
 ) -> None:
     url = f"sqlite:///{tmp_path}/read-model.db"
-    migrate.upgrade(url)
+    migrated(url)
     toy = lively_toy()
     toy.act = False
     toy.pod("unanswered", "u", 2)

@@ -13,6 +13,7 @@ from runtime.jetstream import Bus
 from tests.projector.running import eventually, publish, running, settings_for
 from tests.projector.support import busy_toy, comparable
 from tests.projector.test_projection import batches, reloaded
+from tests.support.databases import migrated
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
@@ -43,7 +44,7 @@ async def test_a_database_that_was_away_gets_everything(
     postgres_database: str, bus: Bus, cluster: str
 ) -> None:
     url, database, toy = postgres_database, Database(postgres_database), busy_toy()
-    migrate.upgrade(url)
+    migrated(url)
     async with running(settings_for(url, cluster, batch_messages=5), bus) as projection:
         await publish(bus, cluster, batches(toy)[:20])
         await eventually(lambda: not projection.problem, "caught up")
@@ -64,7 +65,7 @@ async def test_stopping_does_not_wait_for_a_database_that_is_away(
     postgres_database: str, bus: Bus, cluster: str
 ) -> None:
     url, database, toy = postgres_database, Database(postgres_database), busy_toy()
-    migrate.upgrade(url)
+    migrated(url)
     async with running(settings_for(url, cluster), bus) as projection:
         await publish(bus, cluster, batches(toy)[:20])
         await eventually(lambda: not projection.problem, "caught up")

@@ -17,9 +17,9 @@ from projector import tables
 from projector.archive import parquet
 from projector.archive.archive_store import Directory
 from projector.storage.database import reader, writer
-from projector.upkeep import migrate
 from tests.projector.support import Writer
 from tests.replay.questions import answers, asked, filled, printed
+from tests.support.databases import migrated
 from tests.support.toy import Toy
 
 ASKED = """
@@ -160,7 +160,7 @@ def test_what_duckdb_makes_of_usage_is_what_the_database_makes(url: str, tmp_pat
 
 def test_columns_and_comments_are_those_of_the_tables(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/empty.sqlite3"
-    migrate.upgrade(url)
+    migrated(url)
     engine = reader(url)
     with engine.connect() as connection:
         done = parquet.write(connection, "none", Directory(tmp_path / "lake"))

@@ -15,6 +15,7 @@ from projector.storage.database import writer
 from projector.storage.store import SqlStore
 from projector.upkeep import migrate
 from tests.projector.support import Writer, busy_toy
+from tests.support.databases import migrated
 from tests.support.toy import Toy
 
 MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
@@ -22,7 +23,7 @@ MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
 
 @pytest.fixture
 def database(postgres_database: str) -> str:
-    migrate.upgrade(postgres_database)
+    migrated(postgres_database)
     return postgres_database
 
 

@@ -32,6 +32,7 @@ from tests.projector.test_store import (  # noqa: F401
     test_times_come_back_as_utc_with_microseconds,
     test_what_is_loaded_is_what_was_committed,
 )
+from tests.support.databases import migrated
 from tests.support.pooler import Pooler, pooling
 
 
@@ -61,11 +62,10 @@ def pooler(postgres_database: str) -> Iterator[Pooler]:
 
 
 @pytest.fixture
-def url(pooler: Pooler) -> str:
+def url(pooler: Pooler, postgres_database: str) -> str:
     """The migrated database as a client of the pooler names it."""
-    found = pooler.url
-    migrate.upgrade(found)
-    return found
+    migrated(postgres_database)
+    return pooler.url
 
 
 def test_the_pooler_is_as_hostile_as_one_that_people_have(pooler: Pooler) -> None:

@@ -11,9 +11,10 @@ from projector import tables
 from projector.replay.compare import compare
 from projector.schema import partitions
 from projector.storage.database import DatabaseUnavailable, reader, writer
-from projector.upkeep import migrate, pruning
+from projector.upkeep import pruning
 from projector.upkeep.retention import retaining
 from tests.projector.support import Messages, Writer, busy_toy
+from tests.support.databases import migrated
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
@@ -133,7 +134,7 @@ def test_a_run_that_was_stopped_is_taken_up_again(filled: str) -> None:
 def test_a_comparison_leaves_out_what_was_pruned(filled: str, tmp_path: Any) -> None:
     pruning.prune(filled, MONDAY)
     other = f"sqlite:///{tmp_path}/replay.sqlite3"
-    migrate.upgrade(other)
+    migrated(other)
     Writer(other).feed(messages()).store.close()
     live, again = reader(filled), reader(other)
     with live.connect() as one, again.connect() as two:
@@ -156,7 +157,7 @@ def test_a_comparison_leaves_out_what_was_pruned(filled: str, tmp_path: Any) -> 
 
 def test_a_query_that_runs_is_not_stopped_and_the_dropped_week_is(postgres_database: str) -> None:
     """While a reader is in the middle of its transaction the week waits to be detached."""
-    migrate.upgrade(postgres_database)
+    migrated(postgres_database)
     Writer(postgres_database).feed(messages())
     reading = reader(postgres_database)
     with reading.connect() as connection:
@@ -183,7 +184,7 @@ def test_a_query_that_runs_is_not_stopped_and_the_dropped_week_is(postgres_datab
 
 
 def test_what_was_detached_and_not_dropped_goes_the_next_time(postgres_database: str) -> None:
-    migrate.upgrade(postgres_database)
+    migrated(postgres_database)
     Writer(postgres_database).feed(messages())
     engine = writer(postgres_database)
     with engine.begin() as connection:
@@ -200,7 +201,7 @@ def test_what_was_detached_and_not_dropped_goes_the_next_time(postgres_database:
 
 
 def test_two_do_not_prune_at_once(postgres_database: str) -> None:
-    migrate.upgrade(postgres_database)
+    migrated(postgres_database)
     Writer(postgres_database).feed(messages())
     engine = writer(postgres_database)
     with engine.connect() as connection:
@@ -233,7 +234,7 @@ async def test_the_projector_prunes_by_itself(filled: str) -> None:
 
 def test_compacting_gives_the_space_back(tmp_path: Any) -> None:
     url = f"sqlite:///{tmp_path}/m.sqlite3"
-    migrate.upgrade(url)
+    migrated(url)
     Writer(url).feed(messages()).store.close()
     engine = writer(url)
     with engine.begin() as connection:

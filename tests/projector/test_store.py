@@ -27,6 +27,7 @@ from projector.writing.packing import pack_group, pack_meta, unpack_group, unpac
 from projector.writing.parked_rows import Settled
 from projector.writing.rows import build
 from tests.projector.support import Messages, Writer, busy_toy, comparable, fold
+from tests.support.databases import migrated
 from tests.support.toy import T0, Toy
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
@@ -418,7 +419,7 @@ def test_bad_urls_are_refused_without_showing_them() -> None:
 
 
 def test_a_lost_connection_is_made_again(postgres_database: str, messages: Messages) -> None:
-    migrate.upgrade(postgres_database)
+    migrated(postgres_database)
     writer = Writer(postgres_database).feed(messages[:10])
     with psycopg.connect(postgres_database, autocommit=True) as other:
         other.execute(

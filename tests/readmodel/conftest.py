@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from projector.upkeep import migrate
+from tests.support.databases import migrated
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -13,5 +13,5 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     made = f"sqlite:///{tmp_path}/read-model.sqlite3"
     if request.param == "postgresql":
         made = str(request.getfixturevalue("postgres_database"))
-    migrate.upgrade(made)
+    migrated(made)
     return made

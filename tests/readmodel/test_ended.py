@@ -22,8 +22,8 @@ from gatelog.serve.console.view import PageView
 from podgroup.model.lifecycle import STATES
 from podgroup.model.names import PRIORITY_CLASS
 from projector.schema.ended import ENDED
-from projector.upkeep import migrate
 from tests.projector.support import Writer
+from tests.support.databases import migrated
 from tests.support.toy import Toy
 
 EXPECTED: Final = {
@@ -148,7 +148,7 @@ def test_killed_pods_are_read_once_and_only_of_the_groups_of_a_page(
     toy.delete("p")
     toy.wait(5)
     toy.end("p", phase="Failed")
-    migrate.upgrade(made)
+    migrated(made)
     Writer(made).feed(toy.messages)
     with closing(sqlite3.connect(tmp_path / "read-model.sqlite3")) as database:
         database.execute("UPDATE groups SET state = 'Gone', reason = 'Failed'")

@@ -7,8 +7,8 @@ from pathlib import Path
 from gatelog.readmodel import statements
 from gatelog.readmodel.model import ReadModel
 from gatelog.serve.api import finding
-from projector.upkeep import migrate
 from tests.projector.support import Writer
+from tests.support.databases import migrated
 from tests.support.toy import Toy
 
 
@@ -32,7 +32,7 @@ def test_a_group_is_found_by_its_pods_and_by_its_workload(url: str) -> None:
 
 
 def test_no_part_of_a_story_reads_all_rows_of_the_cluster(tmp_path: Path) -> None:
-    migrate.upgrade(f"sqlite:///{tmp_path}/read-model.sqlite3")
+    migrated(f"sqlite:///{tmp_path}/read-model.sqlite3")
     given = {"cluster": "test", "group_id": "one", "own_only": 0, "limit": 10}
     with closing(sqlite3.connect(tmp_path / "read-model.sqlite3")) as database:
         plan = database.execute(f"EXPLAIN QUERY PLAN {statements.story.ENTRIES}", given)
@@ -43,7 +43,7 @@ def test_no_part_of_a_story_reads_all_rows_of_the_cluster(tmp_path: Path) -> Non
 
 
 def test_what_let_a_group_in_is_sought_in_its_message_alone(tmp_path: Path) -> None:
-    migrate.upgrade(f"sqlite:///{tmp_path}/read-model.sqlite3")
+    migrated(f"sqlite:///{tmp_path}/read-model.sqlite3")
     given = {"cluster": "test", "group_id": "one", "limit": 10}
     with closing(sqlite3.connect(tmp_path / "read-model.sqlite3")) as database:
         plan = database.execute(f"EXPLAIN QUERY PLAN {statements.story.CAUSES['sqlite']}", given)

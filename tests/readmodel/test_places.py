@@ -14,9 +14,9 @@ from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.places import FlavorRoom, Room
 from projector import tables
 from projector.storage.database import reader
-from projector.upkeep import migrate
 from tests.projector.support import Writer
 from tests.readmodel.racks import NEAR, RACK, Racks
+from tests.support.databases import migrated
 
 
 def placements(url: str) -> list[tuple[object, ...]]:
@@ -142,7 +142,7 @@ def test_the_command_shows_a_tree_and_its_statements(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     url = f"sqlite:///{tmp_path}/read-model.sqlite3"
-    migrate.upgrade(url)
+    migrated(url)
     toy = Racks()
     toy.run(*toy.several("g", 5))
     Writer(url).feed(toy.messages)

@@ -21,8 +21,8 @@ from gatelog.serve.console.view import PageView
 from podgroup.log.events import ObjectApplied
 from podgroup.model.names import PRIORITY_CLASS
 from podgroup.model.objects import LocalQueueView, NamespaceView
-from projector.upkeep import migrate
 from tests.projector.support import Writer
+from tests.support.databases import migrated
 from tests.support.toy import Toy
 
 LOW, HIGH = {PRIORITY_CLASS: "low"}, {PRIORITY_CLASS: "high"}
@@ -112,7 +112,7 @@ def test_hours_of_resources_are_in_units_of_people() -> None:
 
 def test_a_page_asks_the_view_of_its_own_rows(tmp_path: Path) -> None:
     """Worked out whole, the view took seconds for a page of a hundred."""
-    migrate.upgrade(f"sqlite:///{tmp_path}/read-model.sqlite3")
+    migrated(f"sqlite:///{tmp_path}/read-model.sqlite3")
     names = ("cluster", "since", "until", "group_id", "namespace", "own", "limit")
     with closing(sqlite3.connect(tmp_path / "read-model.sqlite3")) as database:
         given = dict.fromkeys(names, "")

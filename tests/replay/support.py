@@ -13,11 +13,11 @@ from podgroup.log.events import Batch, Decision
 from podgroup.log.records import Concluded
 from podgroup.model.policy import Policy
 from projector.replay.log import Entry
-from projector.upkeep import migrate
 from runtime.embedded import EmbeddedNats
 from runtime.jetstream import connect
 from runtime.settings import NatsSettings, Settings, StreamSettings
 from tests.projector.running import eventually, publish, running, settings_for
+from tests.support.databases import migrated
 from tests.support.toy import Toy
 
 CLUSTER = "test"
@@ -79,7 +79,7 @@ class Played(Struct):
 
 async def play(url: str, nats: NatsSettings, toy: Toy) -> Played:
     """Publish what happened to the toy and let a projector fold it to the end."""
-    migrate.upgrade(url)
+    migrated(url)
     bus = await connect(nats, "test", deadline_s=20)
     await bus.ensure_streams(StreamSettings())
     half, counted_every_s = len(toy.messages) // 2, toy.world.policy.status_interval_s

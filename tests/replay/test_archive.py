@@ -28,13 +28,13 @@ from projector.archive.standing import earliest
 from projector.replay.files import FileLog
 from projector.schema.layout import COMPARED as TABLES
 from projector.storage.database import writer
-from projector.upkeep import migrate
 from runtime.jetstream import connect
 from runtime.metrics import Metrics
 from runtime.settings import ArchiveSettings, DatabaseSettings, Settings
 from tests.projector.support import busy_toy
 from tests.replay.conftest import Ran
 from tests.replay.support import CLUSTER, Played, played_in
+from tests.support.databases import migrated
 from tests.support.forking import GATELOG, Forked, ran
 from tests.support.toy import T0
 
@@ -327,7 +327,7 @@ def test_decisions_that_were_dropped_are_a_gap_as_well(
 def test_records_count_for_what_was_dropped(tmp_path: Path) -> None:
     """Decisions and records share one numbering, and a dropped record is a gap as well."""
     url = f"sqlite:///{tmp_path}/numbers.sqlite3"
-    migrate.upgrade(url)
+    migrated(url)
     engine, row = writer(url), {"cluster": CLUSTER, "shard": 0}
     texts = [c.name for c in tables.decisions.columns if isinstance(c.type, sa.Text)]
     made = {**dict.fromkeys(texts, ""), **row, "issued_at": T0, "command": {}}

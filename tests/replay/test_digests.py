@@ -15,7 +15,7 @@ from projector.replay.digests import digests
 from projector.schema.layout import COMPARED
 from projector.storage.database import reading, writer
 from projector.tables import base
-from projector.upkeep import migrate
+from tests.support.databases import migrated
 
 ODD = sa.Table(
     "odd",
@@ -133,7 +133,7 @@ def test_what_one_database_cannot_hold_makes_rows_be_read(both: Any, live: str, 
 def test_nothing_is_digested_where_sqlite_compares_by_itself(tmp_path: Path) -> None:
     urls = [f"sqlite:///{tmp_path}/{name}.sqlite3" for name in ("live", "again")]
     for url in urls:
-        migrate.upgrade(url)
+        migrated(url)
     with reading(urls[0]) as live, reading(urls[1]) as again:
         compare(live, again, "c", 0, {})
         query = "SELECT count(*) FROM pragma_function_list WHERE name = 'digest'"
@@ -143,7 +143,7 @@ def test_nothing_is_digested_where_sqlite_compares_by_itself(tmp_path: Path) -> 
 
 
 async def test_waiting_for_the_server_can_be_interrupted(postgres_database: str) -> None:
-    migrate.upgrade(postgres_database)
+    migrated(postgres_database)
     engine = writer(postgres_database)
     at = Standing(mode="observe", epoch=1, base=0, first=1, last=1)
     with engine.begin() as other, reading(postgres_database) as live:

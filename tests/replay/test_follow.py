@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from projector.upkeep import migrate
 from tests.projector.support import Writer, busy_toy
 from tests.replay.conftest import Ran
+from tests.support.databases import migrated
 from tests.support.processes import GATELOG
 from tests.support.toy import Toy
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.retried("it waits for processes that share two cores wi
 def test_what_happens_is_told_until_the_group_is_over(tmp_path: Path) -> None:
     file = tmp_path / "live.sqlite3"
     url = f"sqlite:///{file}"
-    migrate.upgrade(url)
+    migrated(url)
     toy, writer = Toy(), Writer(url)
     toy.pod("a0", "a", 2)
     writer.feed(toy.messages)
@@ -63,7 +63,7 @@ def test_what_happens_is_told_until_the_group_is_over(tmp_path: Path) -> None:
 
 def test_earlier_lives_are_named(gatelog: Callable[..., Ran], tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/live.sqlite3"
-    migrate.upgrade(url)
+    migrated(url)
     toy, writer = busy_toy(), Writer(url)
     toy.pod("single")
     writer.feed(toy.messages)

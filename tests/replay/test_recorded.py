@@ -5,12 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from podgroup.log import subjects
-from projector.upkeep import migrate
 from runtime.jetstream import Bus, connect
 from runtime.settings import StreamSettings
 from tests.projector.running import decided, eventually, running, settings_for
 from tests.projector.test_epochs import delete_stream
 from tests.replay.support import CLUSTER, Played
+from tests.support.databases import migrated
 
 Gatelog = Callable[..., tuple[int, str, str]]
 NOW, THEN = "fits the quota", "FITS the quota"
@@ -38,7 +38,7 @@ async def _followed(played: Played, url: str) -> tuple[int, int]:
     """Let a projector follow the log from an empty database; DECISIONS before and after."""
     bus = await connect(played.nats, "test", deadline_s=20)
     before = await _said_otherwise(bus)
-    migrate.upgrade(url)
+    migrated(url)
     every_s = played.toy.world.policy.status_interval_s
     settings = settings_for(url, CLUSTER, status_interval_s=every_s, batch_messages=11)
     async with running(settings, bus) as projection:

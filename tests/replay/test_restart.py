@@ -8,8 +8,8 @@ from podgroup.log import events as e
 from podgroup.log.events import Batch
 from projector import tables
 from projector.storage.database import reader
-from projector.upkeep import migrate
 from tests.projector.support import Messages, Writer
+from tests.support.databases import migrated
 from tests.support.toy import Toy
 
 
@@ -46,7 +46,7 @@ def test_the_order_is_the_same_with_a_restart_before_every_message(tmp_path: Pat
     told = []
     for name, restarts in (("through", False), ("restarted", True)):
         url = f"sqlite:///{tmp_path}/{name}.sqlite3"
-        migrate.upgrade(url)
+        migrated(url)
         writer = Writer(url, size=1)
         for message in messages:
             if restarts:

@@ -28,12 +28,12 @@ from bench.generated import story
 from gatelog import cli
 from gatelog.serve.bootstrap import local_console
 from projector.storage.database import writer
-from projector.upkeep import migrate
 from runtime.settings import DatabaseSettings, ServeSettings, Settings
 from tests.projector.support import Writer, busy_toy
 from tests.readmodel.racks import Racks
 from tests.serve.test_console import enlarge
 from tests.support.browser import PHONE, WIDE, Tab, browser
+from tests.support.databases import migrated
 from tests.support.toy import Toy
 from tests.whatif.logs import log_of
 
@@ -125,7 +125,7 @@ def models(folder: Path) -> Iterator[tuple[str, str, str, dict[str, str]]]:
     )
     for state in ("story", "huge", "racks", "empty", "broken", "away"):
         url = f"sqlite:///{folder}/{state}.sqlite3"
-        migrate.upgrade(url)
+        migrated(url)
         if state != "empty":
             toy = story(2) if state == "story" else racks() if state == "racks" else busy_toy()
             one = Writer(url).feed(toy.messages)
