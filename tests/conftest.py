@@ -15,6 +15,7 @@ nothing.
 import asyncio
 import contextlib
 import gc
+import logging
 import os
 import shutil
 import sys
@@ -149,6 +150,17 @@ def collected(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if _directory(request.node) not in TIDY:
         gc.collect()
+
+
+@pytest.fixture(autouse=True)
+def own_logging() -> Iterator[None]:
+    """A command that runs in this process sets logging up for a stream that ends with the test:
+    what wrote to it later, be it at the end of the run, would print an error."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 @pytest.fixture(scope="session")

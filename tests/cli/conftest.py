@@ -1,6 +1,5 @@
 """Fixtures of the command line's tests."""
 
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -18,16 +17,6 @@ from tests.support.standin import SimCluster
 from tests.support.toy import Toy
 
 Ran = tuple[int, str, str]
-
-
-@pytest.fixture(autouse=True)
-def own_logging() -> Iterator[None]:
-    """A command that runs in this process sets logging up for a stream that ends with the test."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
 
 
 @pytest.fixture(autouse=True)

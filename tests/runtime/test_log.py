@@ -13,11 +13,7 @@ from runtime.settings import LogSettings
 
 @pytest.fixture(autouse=True)
 def _restore() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
     yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
     log.use_defaults()
 
 
