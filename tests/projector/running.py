@@ -1,9 +1,13 @@
 """Running a projector in a test: real log, real database, the toy cluster as the world outside."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, cast
+
+import msgspec
 
 from podgroup.log import subjects
 from podgroup.log.codec import decode_decision, encode_batch, message_id, split_decisions
@@ -13,10 +17,12 @@ from projector.storage.store import SqlStore
 from runtime.jetstream import Bus
 from runtime.settings import (
     DatabaseSettings,
+    NatsSettings,
     ProjectorSettings,
     QueueingSettings,
     Settings,
 )
+from tests.support.forking import PYTHON, Forked
 
 
 def settings_for(
@@ -46,6 +52,21 @@ def decided(url: str, cluster: str, *, unresolved: bool = False) -> list[Decisio
         return store.decisions(unresolved=unresolved)
     finally:
         store.close()
+
+
+def doomed(
+    url: str,
+    cluster: str,
+    nats: NatsSettings,
+    folder: Path,
+    *,
+    window: int = 0,
+    moment: str = "never",
+) -> Forked:
+    """A projector as a child process that is killed, see `tests.projector.doomed`."""
+    given = msgspec.json.encode(nats).decode()
+    argv = [PYTHON, "-m", "tests.projector.doomed", url, cluster, given, str(window), moment]
+    return Forked(argv, os.environ, folder / "doomed.log")
 
 
 @asynccontextmanager

@@ -1,12 +1,9 @@
 """The window on the table of decisions: bounded, in order, and nothing lost by a kill."""
 
 import asyncio
-import os
 import signal
-import sys
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from podgroup.log import events as e
@@ -18,7 +15,7 @@ from projector.delivery.outbox import Outbox
 from runtime.jetstream import Bus
 from runtime.settings import NatsSettings, ProjectorSettings, Settings
 from tests.actuator.commands import decision, pod_ref, ungate
-from tests.projector.running import decided, eventually, publish, running, settings_for
+from tests.projector.running import decided, doomed, eventually, publish, running, settings_for
 from tests.projector.test_epochs import delete_stream
 from tests.projector.test_projection import batches
 from tests.support.toy import Toy
@@ -27,25 +24,6 @@ pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared wit
 
 WINDOW = 5
 PODS = 12
-
-CHILD = """
-import asyncio, sys
-import msgspec
-from runtime.jetstream import connect
-from runtime.settings import NatsSettings
-from projector.live.projection import Projection
-from projector.storage.store import SqlStore
-from tests.projector.running import settings_for
-
-url, cluster, window, nats = sys.argv[1:]
-
-async def main():
-    bus = await connect(msgspec.json.decode(nats, type=NatsSettings), "child", deadline_s=20)
-    settings = settings_for(url, cluster, open_decisions=int(window))
-    await Projection(settings, bus, SqlStore(url, cluster), asyncio.Event()).run()
-
-asyncio.run(main())
-"""
 
 
 def many() -> Toy:
@@ -125,17 +103,12 @@ async def test_no_more_than_the_window_is_under_way_and_the_rest_follows_in_orde
 @pytest.mark.slow_with("sqlite", "the same on the other database; make test plays it on one")
 @pytest.mark.parametrize("window", [1, 4])
 async def test_a_projector_killed_while_the_window_moves_loses_nothing(
-    url: str, bus: Bus, cluster: str, nats_settings: NatsSettings, window: int
+    url: str, bus: Bus, cluster: str, nats_settings: NatsSettings, window: int, tmp_path: Path
 ) -> None:
     toy, actuator = many(), Answering(bus, cluster)
     await publish(bus, cluster, batches(toy))
-    arguments = (url, cluster, str(window), msgspec.json.encode(nats_settings).decode())
     for kill_after in (3, 9):
-        child = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-c", CHILD, *arguments),
-            cwd=Path(__file__).parents[2],
-            stdin=asyncio.subprocess.DEVNULL,
-        )
+        child = doomed(url, cluster, nats_settings, tmp_path, window=window)
         try:
             async with asyncio.timeout(40):
                 while len(actuator.answered) < kill_after:
@@ -143,8 +116,8 @@ async def test_a_projector_killed_while_the_window_moves_loses_nothing(
                     assert len(actuator.open) <= window
                     await actuator.answer(actuator.open[:1])
         finally:
-            os.kill(child.pid, signal.SIGKILL)
-            assert await child.wait() == -signal.SIGKILL
+            child.kill()
+            assert await asyncio.to_thread(child.wait, 10) == -signal.SIGKILL
     settings = settings_for(url, cluster, open_decisions=window)
     async with running(settings, bus):
         async with asyncio.timeout(40):
