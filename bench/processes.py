@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 
 from runtime.embedded import EmbeddedNats
 from runtime.settings import NatsSettings
-from tests.support.processes import GATELOG, TOKEN, Api, Child, Simulator, migrate
-from tests.support.processes import environment as cluster_environment
+from tests.support.parts import environment as cluster_environment
+from tests.support.parts import migrate
+from tests.support.processes import GATELOG, TOKEN, Api, Child, Simulator
 
 
 @contextlib.contextmanager

@@ -3,11 +3,8 @@
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,6 +16,8 @@ from runtime.jetstream import Bus
 from tests.actuator.commands import create_workload, ungate
 from tests.actuator.conftest import Lab
 from tests.actuator.log import Outcomes, decide
+from tests.support.faults.processes import frozen
+from tests.support.forking import PYTHON, Forked
 
 pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
 
@@ -31,18 +30,14 @@ class Children:
     def __init__(self, environment: dict[str, str], log: Path) -> None:
         self._environment = environment
         self._log = log
-        self.running: list[subprocess.Popen[bytes]] = []
+        self.running: list[Forked] = []
 
-    def start(self, **settings: str) -> subprocess.Popen[bytes]:
-        environment = self._environment | settings
-        with self._log.open("ab") as log:
-            child = subprocess.Popen(
-                [sys.executable, "-m", "actuator"], env=environment, stderr=log, stdout=log
-            )
+    def start(self, **settings: str) -> Forked:
+        child = Forked([PYTHON, "-m", "actuator"], self._environment | settings, self._log)
         self.running.append(child)
         return child
 
-    def kill(self, child: subprocess.Popen[bytes]) -> None:
+    def kill(self, child: Forked) -> None:
         child.kill()
         child.wait()
         self.running.remove(child)
@@ -67,17 +62,6 @@ def children(lab: Lab, nats: EmbeddedNats, tmp_path: Path) -> Iterator[Children]
     yield found
     for child in list(found.running):
         found.kill(child)
-
-
-@contextmanager
-def halted(nats: EmbeddedNats) -> Iterator[None]:
-    """The log neither stores nor answers anything."""
-    assert nats.pid is not None
-    os.kill(nats.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(nats.pid, signal.SIGCONT)
 
 
 def gated(lab: Lab) -> int:
@@ -109,7 +93,7 @@ async def test_killed_between_write_and_acknowledgement(
     slow = lab.cluster.faults.delay(300, method="PATCH|POST|DELETE", path="/namespaces/team/")
     first = children.start()
     await until("no request came: " + children.text(), lambda: slow.hits)
-    with halted(nats):
+    with frozen(nats.pid):
         await until(
             "not all written",
             lambda: not gated(lab) and lab.cluster.objects("kueue.x-k8s.io", "workloads", "team"),

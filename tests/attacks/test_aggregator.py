@@ -22,7 +22,7 @@ from tests.deploy.manifests import DEPLOY, objects
 from tests.projector.support import Writer
 from tests.serve.conftest import binding, serve_on, sqlite_model
 from tests.support import realcluster
-from tests.support.processes import Api, server_of
+from tests.support.processes import Api, server_of, write_kubeconfig
 from tests.support.toy import Toy
 
 __all__ = ["sqlite_model"]
@@ -63,9 +63,8 @@ async def _real(place: Path, database: str, folder: Path) -> AsyncIterator[Behin
             pytest.skip("the API server has no aggregation layer")
         port = free_port()
         token = await _registered(api, port)
-        realcluster.write_kubeconfig(
-            place, await realcluster.token_of(api, "gatelog-serve"), folder / "serve.kubeconfig"
-        )
+        own = await realcluster.token_of(api, "gatelog-serve")
+        write_kubeconfig(place, folder / "serve.kubeconfig", token=own)
         settings = Settings(
             cluster="test",
             state_dir=str(folder / "state"),

@@ -35,7 +35,7 @@ from simcluster.client import Client
 from simcluster.settings import Settings as SimSettings
 from tests.actuator.commands import decision, pod, pod_ref
 from tests.support import realcluster
-from tests.support.processes import Api, server_of
+from tests.support.processes import Api, server_of, write_kubeconfig
 from tests.support.shippednats import ShippedNats
 from tests.support.standin import SimCluster
 
@@ -138,7 +138,7 @@ async def target(tmp_path: Path) -> AsyncIterator[Target]:
     async with Api(*server_of(place)) as api:
         await realcluster.give_rights(api)
         token = await realcluster.token_of(api, "gatelog-actuator")
-    realcluster.write_kubeconfig(place, token, config)
+    write_kubeconfig(place, config, token=token)
     async with Client(*server_of(place), verified=False) as admin:
         await admin.create("namespaces", space)
         yield Target(admin, config, namespace)

@@ -94,7 +94,7 @@ async def on_one(
                 write(finding, keep)
                 good = not finding.wrong and finding.verify == "clean"
                 if finding.wrong:
-                    for child in one.children.values():
+                    for child in one.parts:
                         sys.stderr.write(child.tail(12) + "\n")
 
 

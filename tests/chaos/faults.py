@@ -10,13 +10,9 @@ import asyncio
 import contextlib
 import os
 import random
-import resource
 import shutil
 import signal
-import sqlite3
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,12 +20,18 @@ from typing import Any
 from msgspec import Struct
 
 from podgroup.log.subjects import DECISIONS, EVENTS, events
-from tests.chaos.lab import CLUSTER, PARTS, Lab
-from tests.support.damage import blocks, flip
-from tests.support.processes import GATELOG
+from tests.chaos.lab import CLUSTER, Lab
+from tests.support.faults import answers
+from tests.support.faults.clock import set_by
+from tests.support.faults.files import blocks, flip, locked
+from tests.support.faults.processes import frozen, full_disk
+from tests.support.forking import GATELOG
+from tests.support.parts import PARTS
 
 ROOT = Path(__file__).parents[2]
 LEASES_S, STANDBY_S = 60.0, 1.5
+ROOM = 32 * 1024
+"""Bytes that a file may have on a full disk: some writes succeed, and one fails midway."""
 
 Does = Callable[[Lab, random.Random], Awaitable[int]]
 
@@ -63,18 +65,6 @@ def fault(name: str, *databases: str) -> Callable[[Does], Does]:
     return enter
 
 
-def shrink(pid: int) -> None:
-    """Let no file that a process writes grow beyond 32 KiB: what a full disk looks like."""
-    _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
-    resource.prlimit(pid, resource.RLIMIT_FSIZE, (32 * 1024, hard))
-
-
-def widen(pid: int) -> None:
-    """Let files of a process grow again."""
-    _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
-    resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard))
-
-
 async def kill_part(part: str, lab: Lab, pick: random.Random) -> int:
     """SIGKILL one of gatelog's processes three times, at any moment."""
     for _ in range(3):
@@ -87,10 +77,8 @@ async def kill_part(part: str, lab: Lab, pick: random.Random) -> int:
 
 async def pause(part: str, lab: Lab, pick: random.Random) -> int:
     """SIGSTOP a process for 5 to 15 seconds, then let it go on with what it believes."""
-    pid = lab.pid(part)
-    os.kill(pid, signal.SIGSTOP)
-    await asyncio.sleep(pick.uniform(5, 15))
-    os.kill(pid, signal.SIGCONT)
+    with frozen(lab.pid(part)):
+        await asyncio.sleep(pick.uniform(5, 15))
     return 1
 
 
@@ -130,7 +118,7 @@ async def postgres_disk_full(lab: Lab, pick: random.Random) -> int:
     It is started again when there is room, as a supervisor would until then in vain.
     """
     assert lab.postgres is not None
-    lab.postgres.limit_files("32768")
+    lab.postgres.limit_files(str(ROOM))
     await asyncio.sleep(pick.uniform(4, 8))
     lab.postgres.limit_files("unlimited")
     if not lab.postgres.alive:
@@ -144,9 +132,9 @@ async def nats_disk_full(lab: Lab, pick: random.Random) -> int:
 
     It has to be: after a failed write it refuses all others to that stream for as long as it lives.
     """
-    shrink(lab.pid("nats"))
-    await asyncio.sleep(pick.uniform(4, 8))
-    lab.nats.kill()
+    with full_disk(lab.pid("nats"), ROOM):
+        await asyncio.sleep(pick.uniform(4, 8))
+        lab.nats.kill()
     await lab.nats.start()
     return 1
 
@@ -155,12 +143,8 @@ async def nats_disk_full(lab: Lab, pick: random.Random) -> int:
 async def pause_postgres(lab: Lab, pick: random.Random) -> int:
     """SIGSTOP PostgreSQL for 5 to 15 seconds."""
     assert lab.postgres is not None
-    pids = lab.postgres.pids()
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    await asyncio.sleep(pick.uniform(5, 15))
-    for pid in pids:
-        os.kill(pid, signal.SIGCONT)
+    with frozen(*lab.postgres.pids()):
+        await asyncio.sleep(pick.uniform(5, 15))
     return 1
 
 
@@ -192,12 +176,9 @@ for _between in ("nats", "api", "postgres"):
 
 async def storm(rules: list[dict[str, Any]], lab: Lab, pick: random.Random) -> int:
     """Half of all requests are answered with errors, for 5 to 8 seconds."""
-    await lab.misbehave(rules=[{"fraction": 0.5, **rule} for rule in rules])
-    await asyncio.sleep(pick.uniform(5, 8))
-    async with lab.api.http.get(f"{lab.api.url}/_sim/faults") as answer:
-        found = await answer.json()
-    await lab.misbehave(clear=True)
-    return sum(rule["hits"] for rule in found)
+    async with answers.answering(lab.api, *({"fraction": 0.5, **rule} for rule in rules)):
+        await asyncio.sleep(pick.uniform(5, 8))
+        return await answers.hits(lab.api)
 
 
 _WRITES = "POST|PUT|PATCH|DELETE"
@@ -213,7 +194,7 @@ fault("api 409")(partial(storm, [{"status": 409, "method": _WRITES}]))
 async def watches_dropped(lab: Lab, pick: random.Random) -> int:
     """All watches end, some in the middle of a line."""
     for i in range(5):
-        await lab.misbehave(drop_watches=True, abrupt=bool(i % 2))
+        await answers.do(lab.api, drop_watches=True, abrupt=bool(i % 2))
         await asyncio.sleep(pick.uniform(0.2, 1.5))
     return 5
 
@@ -222,7 +203,7 @@ async def watches_dropped(lab: Lab, pick: random.Random) -> int:
 async def watches_gone(lab: Lab, pick: random.Random) -> int:
     """The API server forgets its history and ends all watches: 410, everything listed again."""
     for _ in range(3):
-        await lab.misbehave(compact=True, drop_watches=True)
+        await answers.do(lab.api, compact=True, drop_watches=True)
         await asyncio.sleep(pick.uniform(0.5, 2))
     return 3
 
@@ -230,9 +211,8 @@ async def watches_gone(lab: Lab, pick: random.Random) -> int:
 @fault("watches silent")
 async def watches_silent(lab: Lab, pick: random.Random) -> int:
     """Watches stay open and say nothing for 5 to 10 seconds."""
-    await lab.misbehave(stall_watches=True)
-    await asyncio.sleep(pick.uniform(5, 10))
-    await lab.misbehave(stall_watches=False)
+    async with answers.answering(lab.api, stall_watches=True):
+        await asyncio.sleep(pick.uniform(5, 10))
     return 1
 
 
@@ -247,23 +227,18 @@ async def read_only(lab: Lab, pick: random.Random) -> int:
 
 
 @fault("database locked", "sqlite")
-async def locked(lab: Lab, pick: random.Random) -> int:
+async def database_locked(lab: Lab, pick: random.Random) -> int:
     """Somebody else holds SQLite's write lock for 4 to 8 seconds."""
-    with closing(sqlite3.connect(lab.file, isolation_level=None, timeout=10)) as connection:
-        connection.execute("BEGIN IMMEDIATE")
+    with locked(lab.file):
         await asyncio.sleep(pick.uniform(4, 8))
-        connection.execute("ROLLBACK")
     return 1
 
 
 @fault("disk full", "sqlite")
 async def disk_full(lab: Lab, pick: random.Random) -> int:
     """No file of the projector may grow beyond 32 KiB for 4 to 8 seconds: writes fail midway."""
-    pid = lab.pid("projector")
-    shrink(pid)
-    await asyncio.sleep(pick.uniform(4, 8))
-    if lab.pid("projector") == pid and lab.children["projector"].running:
-        widen(pid)
+    with full_disk(lab.pid("projector"), ROOM):
+        await asyncio.sleep(pick.uniform(4, 8))
     return 1
 
 
@@ -294,12 +269,11 @@ async def stepped(lab: Lab) -> AsyncIterator[dict[str, Path]]:
     """All parts on clocks of their own, with Leases and a second of each that has one."""
     with_leases = {"GATELOG_LEASE_ENABLED": "true", "PYTHONPATH": str(ROOT)}
     clock_of = {part: lab.place / f"clock-{part}" for part in PARTS}
-    others = [lab.child(f"{part}-standby", PARTS[part]) for part in ("ingest", "projector")]
+    others = [lab.parts.beside(f"{part}-standby", part) for part in ("ingest", "projector")]
     try:
-        launcher = [sys.executable, "-m", "tests.chaos.stepping"]
         await asyncio.gather(
             *(
-                lab.replace(part, [*launcher, str(clock_of[part]), command], with_leases)
+                lab.replace(part, set_by(clock_of[part], command), with_leases)
                 for part, command in PARTS.items()
             )
         )
@@ -352,9 +326,7 @@ async def rolled_back(lab: Lab, pick: random.Random) -> int:
 async def truncated(lab: Lab, pick: random.Random) -> int:
     """The end of the newest file of EVENTS is missing when nats-server starts."""
     lab.nats.kill()
-    folder = next((lab.nats.store_dir / "jetstream").glob(f"**/streams/{EVENTS}/msgs"))
-    blocks = sorted(folder.glob("*.blk"), key=lambda path: int(path.stem))
-    newest: Path = next(path for path in reversed(blocks) if path.stat().st_size)
+    newest = next(path for path in reversed(blocks(lab.nats)) if path.stat().st_size)
     size = newest.stat().st_size
     os.truncate(newest, size - min(size // 2, pick.randint(1, 20_000)))
     await lab.nats.start()
@@ -403,7 +375,7 @@ async def doubled(lab: Lab, pick: random.Random) -> int:
 
 async def second(part: str, lab: Lab, pick: random.Random) -> int:
     """A second process of a kind beside the first, without Leases, for 4 to 8 seconds."""
-    other = lab.child(f"{part}-second", PARTS[part])
+    other = lab.parts.beside(f"{part}-second", part)
     other.start()
     await asyncio.sleep(pick.uniform(4, 8))
     await asyncio.to_thread(other.kill)

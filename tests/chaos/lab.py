@@ -11,48 +11,26 @@ import asyncio
 import contextlib
 import os
 import signal
-import subprocess
 import tempfile
-import threading
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 from shutil import rmtree
-from typing import IO, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import nats as client
-import yaml
+from msgspec import structs
 
 from runtime.embedded import EmbeddedNats
 from runtime.settings import DatabaseSettings, NatsSettings, Settings
-from tests.chaos.postgres import Postgres
 from tests.chaos.watching import Eyes
-from tests.runtime.proxy import Proxy
-from tests.support.processes import GATELOG, TOKEN, Api, Child, Simulator
+from tests.support.faults.postgres import Postgres
+from tests.support.faults.proxy import Proxy
+from tests.support.parts import Parts, Piped, environment, migrate
+from tests.support.processes import TOKEN, Api, Simulator, write_kubeconfig
 
 CLUSTER = "chaos"
-PARTS = {"ingest": "ingest", "projector": "project", "actuator": "actuate"}
-
-
-class Piped(Child):
-    """A child whose output goes through a pipe: a limit on its files is none on what it says."""
-
-    def start(self) -> None:
-        self.starts += 1
-        self.process = subprocess.Popen(
-            self.argv,
-            env=self.env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-        threading.Thread(target=self._copy, args=(self.process.stdout,), daemon=True).start()
-
-    def _copy(self, source: IO[bytes]) -> None:
-        with source, self.output.open("ab", buffering=0) as kept:
-            while said := os.read(source.fileno(), 65536):
-                kept.write(said)
 
 
 class Lab:
@@ -65,11 +43,11 @@ class Lab:
         self.simulator = Simulator(place, "--kubelet", "scripted")
         self.postgres: Postgres | None = None
         self.proxies: dict[str, Proxy] = {}
-        self.children: dict[str, Child] = {}
         self.ended: Counter[str] = Counter()
         self.alone: set[str] = set()
         """Names of children that a fault ends and starts itself."""
         self.env: dict[str, str] = {}
+        self.parts: Parts
         self.api: Api
         self.eyes: Eyes
         self._keeping: asyncio.Task[None] | None = None
@@ -105,44 +83,31 @@ class Lab:
             self.postgres = await asyncio.to_thread(Postgres)
             await self._proxy("postgres", self.postgres.port)
             url = self.postgres.url(port=self.proxies["postgres"].port)
-        self.env = {
-            "GATELOG_CLUSTER": CLUSTER,
-            "GATELOG_DATABASE_URL": url,
-            "GATELOG_NATS_URL": f"nats://127.0.0.1:{self.proxies['nats'].port}",
-            "GATELOG_NATS_USER": log.user,
-            "GATELOG_NATS_PASSWORD_FILE": log.password_file,
-            "GATELOG_LOG_FORMAT": "json",
-            "GATELOG_STATE_DIR": str(self.place / "state"),
-            "KUBECONFIG": str(self._kubeconfig()),
-        }
-        migrate = self.child("migrate", "migrate")
-        migrate.start()
-        if migrate.process is None or await asyncio.to_thread(migrate.process.wait, 60) != 0:
-            raise RuntimeError(migrate.tail())
+        through = structs.replace(log, url=f"nats://127.0.0.1:{self.proxies['nats'].port}")
+        config = self.place / "kubeconfig-through-proxy"
+        write_kubeconfig(self.simulator.kubeconfig, config, port=self.proxies["api"].port)
+        self.env = environment(through, CLUSTER, url, config)
+        self.env["GATELOG_STATE_DIR"] = str(self.place / "state")
+        await asyncio.to_thread(migrate, self.env, self.place)
         self.api = Api(self.simulator.url, TOKEN)
-        for name, command in PARTS.items():
-            self.children[name] = self.child(name, command)
-            self.children[name].start()
+        self.parts = Parts(lambda _: self.env, self.place, child=Piped)
+        self.parts.start()
         self._keeping = asyncio.create_task(self._keep())
-
-    def child(self, name: str, command: str) -> Child:
-        """A process of gatelog's, not started; `name` names its log."""
-        return Piped(name, [GATELOG, command], self.env, self.place)
 
     async def kill(self, name: str) -> None:
         """SIGKILL a part and leave it dead until `revive`."""
         self.alone.add(name)
-        await asyncio.to_thread(self.children[name].kill)
+        await asyncio.to_thread(self.parts[name].kill)
 
     def revive(self, name: str) -> None:
         """Start a part that was killed."""
-        self.children[name].start()
+        self.parts[name].start()
         self.alone.discard(name)
 
     async def replace(self, name: str, argv: list[str], env: dict[str, str]) -> None:
         """End a part in good order and start it as another program, with more settings."""
         self.alone.add(name)
-        child = self.children[name]
+        child = self.parts[name]
         await asyncio.to_thread(child.stop)
         child.argv, child.env = argv, {**child.env, **env}
         self.revive(name)
@@ -159,14 +124,7 @@ class Lab:
         if name == "nats":
             assert self.nats.pid is not None
             return self.nats.pid
-        process = self.children[name].process
-        assert process is not None
-        return process.pid
-
-    async def misbehave(self, **command: Any) -> None:
-        """Switch faults of the API server on or off."""
-        async with self.api.http.post(f"{self.api.url}/_sim/faults", json=command) as answer:
-            answer.raise_for_status()
+        return self.parts[name].pid
 
     @contextlib.asynccontextmanager
     async def jetstream(self) -> AsyncIterator[Any]:
@@ -185,10 +143,8 @@ class Lab:
         """End everything."""
         if self._keeping is not None:
             self._keeping.cancel()
-        for child in self.children.values():
-            if child.running and child.process is not None:
-                os.kill(child.process.pid, signal.SIGCONT)
-            await asyncio.to_thread(child.stop)
+        if hasattr(self, "parts"):
+            await asyncio.to_thread(self.parts.stop)
         for proxy in self.proxies.values():
             await proxy.close()
         if hasattr(self, "api"):
@@ -206,21 +162,12 @@ class Lab:
         self.proxies[name] = Proxy(port)
         await self.proxies[name].start()
 
-    def _kubeconfig(self) -> Path:
-        found = yaml.safe_load(self.simulator.kubeconfig.read_text(encoding="utf-8"))
-        cluster = found["clusters"][0]["cluster"]
-        real = urlsplit(cluster["server"])
-        cluster["server"] = f"{real.scheme}://127.0.0.1:{self.proxies['api'].port}"
-        through = self.place / "kubeconfig-through-proxy"
-        through.write_text(yaml.safe_dump(found), encoding="utf-8")
-        return through
-
     async def _keep(self) -> None:
         while True:
             await asyncio.sleep(1)
-            for name, child in self.children.items():
-                if name not in self.alone and not child.running:
-                    self.ended[name] += 1
+            for child in self.parts:
+                if child.name not in self.alone and not child.running:
+                    self.ended[child.name] += 1
                     child.start()
 
 

@@ -67,7 +67,7 @@ async def watched(lab: Lab) -> AsyncIterator[Eyes]:
     async with Eyes(lab.api, {BUSY: QUOTA_CPU, PROBES: 100}) as eyes:
         lab.eyes = eyes
         if not await _probe(lab, "first"):
-            logs = "\n".join(child.tail(15) for child in lab.children.values())
+            logs = "\n".join(child.tail(15) for child in lab.parts)
             raise RuntimeError(f"no pod was admitted before any fault\n{logs}")
         yield eyes
 
@@ -90,7 +90,7 @@ async def _suffer(
     begin = time.monotonic()
     eyes, ended, parked = lab.eyes, lab.ended.copy(), await checks.parked(lab)
     seen, events = len(eyes.wrong), eyes.events
-    logged = {part: len(child.text()) for part, child in lab.children.items()}
+    logged = {child.name: len(child.text()) for child in lab.parts}
     await asyncio.sleep(BEFORE_S)
     injected = await fault.does(lab, random.Random(f"{seed}/{fault.name}"))
     over = time.monotonic()
@@ -135,12 +135,12 @@ async def _suffer(
 
 def _said(lab: Lab, since: dict[str, int]) -> dict[str, int]:
     found: Counter[str] = Counter()
-    for part, child in lab.children.items():
-        for line in child.text()[since[part] :].splitlines():
+    for child in lab.parts:
+        for line in child.text()[since[child.name] :].splitlines():
             with contextlib.suppress(msgspec.DecodeError):
                 said = _lines.decode(line)
                 if said.level in ("warning", "error", "critical"):
-                    found[f"{part} {said.event}"] += 1
+                    found[f"{child.name} {said.event}"] += 1
     return dict(found)
 
 

@@ -5,8 +5,7 @@ audit of a cluster at rest, one decision and one outcome for each target, and a 
 """
 
 import asyncio
-import subprocess
-import sys
+import os
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from tests.chaos.faults import FAULTS
 from tests.chaos.lab import lab
 from tests.chaos.running import suffer, watched
 from tests.chaos.watching import Eyes
+from tests.support.forking import PYTHON, ran
 from tests.support.processes import TOKEN, Api, Simulator, make_queue, pod
 
 pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
@@ -29,14 +29,14 @@ async def test_a_busy_cluster_takes_the_cheapest_faults() -> None:
     async with lab("sqlite") as one, watched(one) as eyes:
         for name in SHORT:
             found = await suffer(one, FAULTS[name], SEED)
-            logs = "\n".join(child.tail(10) for child in one.children.values())
+            logs = "\n".join(child.tail(10) for child in one.parts)
             assert not found.wrong, f"{found}\n{logs}"
             assert found.injected
             assert found.pods > 20
             assert not found.ended, f"a process ended by itself: {found}\n{logs}"
         assert eyes.most["busy"] > 5, "the quota was hardly used"
         # EVENTS was made anew: what is from before cannot be folded, and the command says so.
-        asked = one.child("verify", "replay")
+        asked = one.parts.beside("verify", "replay")
         asked.argv.append("--verify")
         asked.start()
         assert asked.process is not None
@@ -62,10 +62,10 @@ async def test_a_broken_promise_is_seen(tmp_path: Path) -> None:
     assert any(text.startswith("busy/group: ungated with ") for text in found), found
 
 
-def test_faults_are_named_and_unknown_ones_refused() -> None:
-    command = [sys.executable, "-m", "tests.chaos"]
-    listed = subprocess.run([*command, "--list"], capture_output=True, text=True, check=True)
-    assert listed.stdout.splitlines() == list(FAULTS)
-    refused = subprocess.run([*command, "no such"], capture_output=True, text=True, check=False)
+def test_faults_are_named_and_unknown_ones_refused(tmp_path: Path) -> None:
+    command = [PYTHON, "-m", "tests.chaos"]
+    listed = ran([*command, "--list"], os.environ, tmp_path)
+    assert listed.returncode == 0 and listed.stdout.splitlines() == list(FAULTS)
+    refused = ran([*command, "no such"], os.environ, tmp_path)
     assert refused.returncode == 2
     assert "no such fault: no such" in refused.stderr

@@ -9,7 +9,6 @@ failed and a new pod gets past its gate. What runs in a cluster is tried in test
 import asyncio
 import json
 import os
-import resource
 import shlex
 import shutil
 import signal
@@ -26,11 +25,11 @@ import pytest
 
 from gatelog.shell.remedies import Installation, commands, remedy
 from simcluster import Settings as SimSettings
-from tests.chaos.faults import widen
 from tests.deploy import helm
 from tests.deploy.compose import free_port
-from tests.standstill.faults import ROOM
 from tests.support import realcluster
+from tests.support.faults.files import locked
+from tests.support.faults.processes import disk_kept_full
 from tests.support.forking import GATELOG, ran
 from tests.support.processes import KUEUE, Api, Child, make_queue, pod, server_of
 from tests.support.standin import SimCluster
@@ -102,7 +101,7 @@ class Up:
                 words = status.read_bytes().split(b"\0")
                 if b"nats-server" in words[0] and str(self.state).encode() in b" ".join(words):
                     return int(status.parent.name)
-        raise AssertionError("no nats-server of this gatelog up runs")
+        raise ProcessLookupError("no nats-server of this gatelog up runs")
 
     async def pod(self, group: str = "", total: int = 0) -> str:
         self.pods += 1
@@ -236,9 +235,7 @@ async def test_the_read_model_has_no_schema(up: Up) -> None:
 
 
 async def test_the_read_model_is_locked(up: Up) -> None:
-    with closing(sqlite3.connect(up.state / "read-model.sqlite3", timeout=30)) as connection:
-        connection.isolation_level = None
-        connection.execute("BEGIN IMMEDIATE")
+    with locked(up.state / "read-model.sqlite3"):
         name = await up.pod()
         await up.told("database", lambda one: "none can write" in one["detail"])
         assert not await up.past_gate(name)
@@ -248,24 +245,11 @@ async def test_the_read_model_is_locked(up: Up) -> None:
 
 
 async def test_the_disk_of_the_log_is_full(up: Up) -> None:
-    over = asyncio.Event()
-
-    async def keep_full() -> None:
-        while not over.is_set():  # it is started anew, and the disk is as full as before
-            with suppress(ProcessLookupError, AssertionError):
-                pid = up.server()
-                _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
-                resource.prlimit(pid, resource.RLIMIT_FSIZE, (ROOM, hard))
-            await asyncio.sleep(0.1)
-
-    filling = asyncio.create_task(keep_full())
-    await up.pod()
-    await up.told("nats full", any_of)
-    assert not commands(remedy("nats full", AT)), "it is restarted by itself"
-    over.set()
-    await filling
-    began = time.monotonic()
-    widen(up.server())
+    async with disk_kept_full(up.server, look_s=0.1):
+        await up.pod()
+        await up.told("nats full", any_of)
+        assert not commands(remedy("nats full", AT)), "it is restarted by itself"
+        began = time.monotonic()
     await up.well(began)
 
 

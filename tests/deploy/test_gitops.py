@@ -24,13 +24,13 @@ from runtime.ca_bundle import registered
 from runtime.embedded import server_binary
 from simcluster import Settings as SimSettings
 from simcluster.access import User
-from tests.chaos.postgres import DATABASE, Postgres
 from tests.deploy import helm
 from tests.deploy.compose import free_port
-from tests.deploy.manifests import Json
+from tests.deploy.manifests import Json, parsed
 from tests.support import realcluster
+from tests.support.faults.postgres import DATABASE, Postgres
 from tests.support.forking import GATELOG
-from tests.support.processes import Api, Child, server_of
+from tests.support.processes import Api, Child, server_of, write_kubeconfig
 from tests.support.standin import SimCluster
 
 pytestmark = [
@@ -88,11 +88,7 @@ class Installed:
         done = await asyncio.to_thread(helm.run, *asked, "--kube-version", "1.36.0", values=values)
         assert done.returncode == 0, done.stderr
         before = {path_of(obj) for obj in self.objects}
-        self.objects = [
-            obj
-            for obj in yaml.safe_load_all(done.stdout)
-            if obj and await self._written(obj, dry=False)
-        ]
+        self.objects = [obj for obj in parsed(done.stdout) if await self._written(obj, dry=False)]
         for path in before - {path_of(obj) for obj in self.objects}:
             await self.api.call("DELETE", path)
 
@@ -250,7 +246,7 @@ async def kubeconfigs(one: Installed) -> None:
         rendered = {o["metadata"]["name"] for o in one.objects if o["kind"] == "ServiceAccount"}
         if one.real and f"gatelog-{account}" in rendered:
             token = await realcluster.token_of(one.api, f"gatelog-{account}")
-        realcluster.write_kubeconfig(one.kubeconfig, token, one.folder / f"{account}.kubeconfig")
+        write_kubeconfig(one.kubeconfig, one.folder / f"{account}.kubeconfig", token=token)
 
 
 async def log_server(one: Installed) -> subprocess.Popen[bytes]:

@@ -5,15 +5,15 @@ somebody else holds a lock. Both end, and nothing is behind any more.
 """
 
 import asyncio
-import socket
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.deploy.compose import free_port
 from tests.metrics.test_scrape import Page, scrape
+from tests.support.faults.answers import answering
+from tests.support.faults.files import locked
 from tests.support.processes import Api, make_queue, pod
 from tests.support.stack import Stack
 
@@ -68,10 +68,7 @@ class Seen:
 
 @pytest.mark.timeout(240)
 async def test_what_is_behind_is_seen_and_what_to_do_is_said(tmp_path: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-    stack = Stack(tmp_path)
+    port, stack = free_port(), Stack(tmp_path)
     stack.up.env |= {"GATELOG_HEALTH_PORT": str(port), "GATELOG_PROJECTOR_DECISION_TIMEOUT_S": "1"}
     # `doctor` is asked beside it, and by the same settings.
     stack.env["GATELOG_PROJECTOR_DECISION_TIMEOUT_S"] = "1"
@@ -93,28 +90,24 @@ async def test_what_is_behind_is_seen_and_what_to_do_is_said(tmp_path: Path) -> 
 
 async def an_api_server_that_says_429(seen: Seen) -> None:
     rule = {"status": 429, "method": "PATCH", "retry_after_s": 1}
-    await seen.api.call("POST", "/_sim/faults", {"rules": [rule]})
-    await seen.create("refused")
-    page = await seen.above(AGE_S, 2.5)
-    assert page(UNRESOLVED) >= 1
-    found = await seen.doctor("decisions")
-    assert found["verdict"] == "warn", found
-    assert "have had no outcome for more than 2.00 s" in found["detail"]
-    assert "is the actuator running" in found["remedy"]
-    await seen.api.call("POST", "/_sim/faults", {"clear": True})
+    async with answering(seen.api, rule):
+        await seen.create("refused")
+        page = await seen.above(AGE_S, 2.5)
+        assert page(UNRESOLVED) >= 1
+        found = await seen.doctor("decisions")
+        assert found["verdict"] == "warn", found
+        assert "have had no outcome for more than 2.00 s" in found["detail"]
+        assert "is the actuator running" in found["remedy"]
     await seen.running("refused")
     await seen.none(UNRESOLVED)
 
 
 async def a_database_that_is_locked(seen: Seen) -> None:
-    file = seen.stack.state / "read-model.sqlite3"
-    with closing(sqlite3.connect(file, isolation_level=None, timeout=20)) as connection:
-        connection.execute("BEGIN IMMEDIATE")
+    with locked(seen.stack.state / "read-model.sqlite3"):
         await seen.create("late")
         page = await seen.above(LAG, 0)
         await seen.above(LAG_S, page(LAG_S) + 1)
         found = await seen.doctor("lag")
         assert "behind, by" in found["detail"] and "since" in found["detail"], found
-        connection.execute("ROLLBACK")
     await seen.running("late")
     assert (await seen.none(LAG))(LAG_S) == 0

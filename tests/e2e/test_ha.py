@@ -16,24 +16,25 @@ import json
 import signal
 import subprocess
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import psycopg
 import pytest
 import sqlalchemy as sa
 from msgspec import structs
-from psycopg import sql
 
 from projector.storage.database import reader
 from runtime.jetstream import LoginRefused, connect
 from tests.support.diagnosis import explained
+from tests.support.faults.postgres import Role
+from tests.support.faults.processes import frozen
 from tests.support.invariants import QuotaWatch, hold_against_the_log, verified
 from tests.support.load import Load
-from tests.support.processes import GATELOG, TOKEN, Api, Child, Simulator, make_queue
+from tests.support.parts import PARTS, Parts, migrate, shipped_environment
+from tests.support.processes import TOKEN, Api, Child, Simulator, make_queue
 from tests.support.shippednats import ShippedNats
 
 pytestmark = [
@@ -44,7 +45,6 @@ pytestmark = [
 NAMESPACE, PROBES, CLUSTER, QUOTA = "ha", "ha-probes", "ha", 40
 TAKEOVER_S = 20.0
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
-COMMANDS = {"ingest": "ingest", "projector": "project", "actuator": "actuate"}
 
 
 class Users(Load):
@@ -63,133 +63,56 @@ class Users(Load):
         return time.monotonic() - begin
 
 
-class Replicas:
-    """Two processes of each deployment."""
+async def leader(parts: Parts, api: Api, part: str) -> Child:
+    """The one that holds the Lease; of actuators any, as they share the work."""
+    if part == "actuator":
+        return parts.of(part)[0]
+    name = f"gatelog-{part}-{CLUSTER}" + ("-0" if part == "projector" else "")
 
-    def __init__(self, env: Callable[[str], dict[str, str]], folder: Path) -> None:
-        self.all = {
-            part: [Child(f"{part}-{n}", [GATELOG, command], env(part), folder) for n in (1, 2)]
-            for part, command in COMMANDS.items()
-        }
+    async def found() -> Child | None:
+        holder = (await api.call("GET", f"{LEASES}/{name}"))["spec"]["holderIdentity"]
+        for child in parts.of(part):
+            if child.running and f'"identity": "{holder}"' in child.text():
+                return child
+        return None
 
-    def __iter__(self):
-        return (child for children in self.all.values() for child in children)
-
-    async def leader(self, api: Api, part: str) -> Child:
-        """The one that holds the Lease; of actuators any, as they share the work."""
-        if part == "actuator":
-            return self.all[part][0]
-        name = f"gatelog-{part}-{CLUSTER}" + ("-0" if part == "projector" else "")
-
-        async def found() -> Child | None:
-            holder = (await api.call("GET", f"{LEASES}/{name}"))["spec"]["holderIdentity"]
-            for child in self.all[part]:
-                if child.running and f'"identity": "{holder}"' in child.text():
-                    return child
-            return None
-
-        leader: Child = await api.until(f"a leader of {part}", found)
-        return leader
-
-
-class Database:
-    """The read model's PostgreSQL, with a role for the projector that needs a password."""
-
-    ROLE = "gatelog"
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        parts = urlsplit(url)
-        self.name = parts.path.removeprefix("/")
-        self.host = parse_qs(parts.query)["host"][0]
-        with psycopg.connect(url, autocommit=True) as connection:
-            hba = Path(connection.execute("SHOW hba_file").fetchone()[0])  # type: ignore[index]
-            self._rules = (hba, hba.read_text())
-            # The server of the tests trusts everybody; this one shall say who it is.
-            hba.write_text(f"local all {self.ROLE} scram-sha-256\n{hba.read_text()}")
-            role, name = sql.Identifier(self.ROLE), sql.Identifier(self.name)
-            connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(role))
-            connection.execute(sql.SQL("ALTER DATABASE {} OWNER TO {}").format(name, role))
-            connection.execute(sql.SQL("ALTER SCHEMA public OWNER TO {}").format(role))
-            connection.execute("SELECT pg_reload_conf()")
-
-    def give(self, password: str) -> None:
-        """Change the password of the role."""
-        with psycopg.connect(self.url, autocommit=True) as connection:
-            change = sql.SQL("ALTER ROLE {} PASSWORD {}")
-            connection.execute(change.format(sql.Identifier(self.ROLE), sql.Literal(password)))
-
-    def end_sessions(self) -> int:
-        """End what the role has open, as a failover does; return how many sessions it were."""
-        end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s"
-        with psycopg.connect(self.url, autocommit=True) as connection:
-            return len(connection.execute(end, (self.ROLE,)).fetchall())
-
-    def close(self) -> None:
-        """Leave the server as it was."""
-        hba, text = self._rules
-        with psycopg.connect(self.url, autocommit=True) as connection:
-            role = sql.Identifier(self.ROLE)
-            self.end_sessions()
-            connection.execute(sql.SQL("REASSIGN OWNED BY {} TO CURRENT_USER").format(role))
-            connection.execute(sql.SQL("DROP OWNED BY {}").format(role))
-            connection.execute(sql.SQL("DROP ROLE {}").format(role))
-            hba.write_text(text)
-            connection.execute("SELECT pg_reload_conf()")
+    child: Child = await api.until(f"a leader of {part}", found)
+    return child
 
 
 @pytest.fixture
-def database(postgres_database: str) -> Iterator[Database]:
-    found = Database(postgres_database)
+def role(postgres_database: str) -> Iterator[Role]:
+    found = Role(postgres_database)
     yield found
     found.close()
 
 
 @pytest.fixture
-def log(database: Database, tmp_path: Path) -> Iterator[ShippedNats]:
-    found = ShippedNats(tmp_path, (CLUSTER,), database.host)
-    database.give((found.secrets / "postgres").read_text())
+def log(role: Role, tmp_path: Path) -> Iterator[ShippedNats]:
+    found = ShippedNats(tmp_path, (CLUSTER,), parse_qs(urlsplit(role.url).query)["host"][0])
+    role.give((found.secrets / "postgres").read_text())
     yield found
     found.stop()
 
 
 @asynccontextmanager
 async def replicas(
-    database: Database, log: ShippedNats, kubeconfig: Path, folder: Path
-) -> AsyncIterator[Replicas]:
+    role: Role, log: ShippedNats, kubeconfig: Path, folder: Path
+) -> AsyncIterator[Parts]:
     def env(user: str) -> dict[str, str]:
-        nats = log.settings(user)
-        return {
-            "GATELOG_CLUSTER": CLUSTER,
-            "GATELOG_DATABASE_URL": f"postgresql:///{database.name}",
+        database = f"postgresql:///{role.database}"
+        return shipped_environment(log, user, CLUSTER, database, kubeconfig) | {
             "PGSERVICEFILE": str(log.secrets / "pg_service.conf"),
             "PGSERVICE": "gatelog",
-            "GATELOG_NATS_URL": nats.url,
-            "GATELOG_NATS_USER": nats.user,
-            "GATELOG_NATS_PASSWORD_FILE": nats.password_file,
-            "GATELOG_STREAMS_CREATE": "false",
-            "GATELOG_PROJECTOR_SIGNING_KEY_FILE": str(log.secrets / "decision-key.pem"),
-            "GATELOG_ACTUATOR_DECISION_KEYS_FILE": str(log.secrets / "decision-keys.pem"),
-            "KUBECONFIG": str(kubeconfig),
-            "GATELOG_LOG_FORMAT": "json",
-            "GATELOG_STATE_DIR": str(folder / "state"),
-            "GATELOG_LEASE_ENABLED": "true",
         }
 
-    migrate = Child("migrate", [GATELOG, "migrate"], env("streams"), folder)
-    migrate.start()
-    assert migrate.process is not None
-    assert await asyncio.to_thread(migrate.process.wait, 60) == 0, migrate.tail()
-    found = Replicas(env, folder)
-    for child in found:
-        child.start()
+    await asyncio.to_thread(migrate, env("streams"), folder)
+    found = Parts(env, folder, replicas=2)
+    found.start()
     try:
         yield found
     finally:
-        for child in found:
-            if child.running:
-                child.send(signal.SIGCONT)
-        await asyncio.gather(*(asyncio.to_thread(child.stop) for child in found))
+        await asyncio.to_thread(found.stop)
 
 
 def told(child: Child, event: str) -> list[dict[str, Any]]:
@@ -214,10 +137,10 @@ async def started(api: Api, child: Child) -> None:
     await told_by(api, [child], "started", before + 1)
 
 
-async def secrets_of_the_log_change(api: Api, parts: Replicas, log: ShippedNats) -> None:
+async def secrets_of_the_log_change(api: Api, parts: Parts, log: ShippedNats) -> None:
     """Passwords and the key of decisions, as docs/upgrade.md has it."""
-    old = {part: (log.secrets / part).read_text() for part in COMMANDS}
-    for part in COMMANDS:
+    old = {part: (log.secrets / part).read_text() for part in PARTS}
+    for part in PARTS:
         (log.secrets / part).unlink()
     log.make_secrets()
     keys, new = log.secrets / "decision-keys.pem", log.secrets / "new.pem"
@@ -241,24 +164,24 @@ async def secrets_of_the_log_change(api: Api, parts: Replicas, log: ShippedNats)
 
 
 async def password_of_the_database_changes(
-    api: Api, parts: Replicas, log: ShippedNats, database: Database
+    api: Api, parts: Parts, log: ShippedNats, role: Role
 ) -> None:
     """Files first, then the role; between the two a lost session is not to be had again."""
-    leader = await parts.leader(api, "projector")
+    leading = await leader(parts, api, "projector")
     (log.secrets / "postgres").unlink()
     (log.secrets / "pg_service.conf").unlink()
     log.make_secrets()
-    seen = len(told(leader, "database_unavailable"))
-    assert await asyncio.to_thread(database.end_sessions) >= 1
-    await told_by(api, [leader], "database_unavailable", seen + 1)
-    said = told(leader, "database_unavailable")[-1]["error"]
-    await asyncio.to_thread(database.give, (log.secrets / "postgres").read_text())
-    assert (log.secrets / "postgres").read_text() not in leader.text(), said
+    seen = len(told(leading, "database_unavailable"))
+    assert await asyncio.to_thread(role.end_sessions) >= 1
+    await told_by(api, [leading], "database_unavailable", seen + 1)
+    said = told(leading, "database_unavailable")[-1]["error"]
+    await asyncio.to_thread(role.give, (log.secrets / "postgres").read_text())
+    assert (log.secrets / "postgres").read_text() not in leading.text(), said
 
 
 @pytest.mark.timeout(300)
 async def test_a_replica_may_die_stand_still_or_be_replaced(
-    database: Database, log: ShippedNats, tmp_path: Path
+    role: Role, log: ShippedNats, tmp_path: Path
 ) -> None:
     simulator = Simulator(tmp_path, "--kubelet", "scripted")
     simulator.start()
@@ -266,7 +189,7 @@ async def test_a_replica_may_die_stand_still_or_be_replaced(
     try:
         async with (
             Api(simulator.url, TOKEN) as api,
-            replicas(database, log, simulator.kubeconfig, tmp_path) as parts,
+            replicas(role, log, simulator.kubeconfig, tmp_path) as parts,
         ):
             await make_queue(api, NAMESPACE, cpu=str(QUOTA))
             # With a quota of its own a probe does not wait behind those who waited longer.
@@ -280,34 +203,33 @@ async def test_a_replica_may_die_stand_still_or_be_replaced(
             await probes.probe()
             load.start()
 
-            for part in COMMANDS:
-                leader = await parts.leader(api, part)
-                await asyncio.to_thread(leader.kill)
+            for part in PARTS:
+                leading = await leader(parts, api, part)
+                await asyncio.to_thread(leading.kill)
                 took[f"{part} killed"] = await probes.probe()
-                leader.start()
-            for part in COMMANDS:
-                leader = await parts.leader(api, part)
-                leader.send(signal.SIGSTOP)
-                took[f"{part} stopped"] = await probes.probe()
-                leader.send(signal.SIGCONT)
+                leading.start()
+            for part in PARTS:
+                leading = await leader(parts, api, part)
+                with frozen(leading.pid):
+                    took[f"{part} stopped"] = await probes.probe()
                 if part != "actuator":
-                    await asyncio.to_thread(leader.wait_for, '"event": "lease_lost"')
+                    await asyncio.to_thread(leading.wait_for, '"event": "lease_lost"')
                 took[f"{part} woken up"] = await probes.probe()
-                assert leader.running, leader.tail()
+                assert leading.running, leading.tail()
 
             await secrets_of_the_log_change(api, parts, log)
             took["passwords of the log changed"] = await probes.probe()
-            await password_of_the_database_changes(api, parts, log, database)
+            await password_of_the_database_changes(api, parts, log, role)
             took["password of the database changed"] = await probes.probe()
             log.stop()
             log.start()
             took["log server drained"] = await probes.probe()
             # One node had a replica of each part.
-            for children in parts.all.values():
-                await asyncio.to_thread(children[0].kill)
+            for part in PARTS:
+                await asyncio.to_thread(parts[f"{part}-1"].kill)
             took["node lost"] = await probes.probe()
-            for children in parts.all.values():
-                await started(api, children[0])
+            for part in PARTS:
+                await started(api, parts[f"{part}-1"])
 
             slowest = 0.0
             for child in parts:
@@ -320,13 +242,13 @@ async def test_a_replica_may_die_stand_still_or_be_replaced(
                 slowest = max(slowest, await probing)
             took["rolling restart, slowest"] = slowest
             await load.stop()
-            async with explained(api, NAMESPACE, database.url, parts, log.settings("logreader")):
+            async with explained(api, NAMESPACE, role.url, parts, log.settings("logreader")):
                 for each in (load, probes):
                     await api.until("the undisturbed end", each.all_done, 60)
             assert watch.most <= QUOTA, f"{watch.most} pods of 1 cpu past the gate at once"
             watching.cancel()
             # Its last writes are seen by the projector too, however busy the machine is.
-            await api.until("every group is over", lambda: _over(database.url), 30)
+            await api.until("every group is over", lambda: _over(role.url), 30)
             await asyncio.sleep(1)
             print(f"\n{load.pods} pods in {load.groups} groups; at most {watch.most} at once")
             for what, seconds in took.items():
@@ -334,12 +256,12 @@ async def test_a_replica_may_die_stand_still_or_be_replaced(
             assert max(took.values()) <= TAKEOVER_S, took
             # Who was woken up did nothing more than notice.
             assert not [line for child in parts for line in told(child, "failed")]
-            await api.until("no decision was refused", lambda: _none_parked(database.url), 1)
+            await api.until("no decision was refused", lambda: _none_parked(role.url), 1)
     finally:
         simulator.stop()
     groups, pods = load.groups + probes.groups, load.pods + probes.pods
-    await hold_against_the_log(database.url, log.settings("logreader"), CLUSTER, groups)
-    await verified(database.url, log.settings("logreader"), CLUSTER, pods)
+    await hold_against_the_log(role.url, log.settings("logreader"), CLUSTER, groups)
+    await verified(role.url, log.settings("logreader"), CLUSTER, pods)
 
 
 async def _over(database: str) -> bool:

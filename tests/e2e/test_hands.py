@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from podgroup.model.names import ADMISSION_GATE, MANAGED_LABEL, POD_FINALIZER
+from tests.support.faults.answers import answering
 from tests.support.processes import Api, make_queue, pod
 from tests.support.stack import Stack, running_stack
 
@@ -159,12 +160,11 @@ async def test_a_workload_that_is_refused_is_told_and_made_when_it_may_be(stack:
     async with stack.api() as api:
         await make_queue(api, "full")
         rule = {"status": 403, "method": "POST", "path": "/full/workloads"}
-        await api.call("POST", "/_sim/faults", {"rules": [rule]})
-        await create(api, "full", pod("p0", "g", 1, script="run=forever"))
-        kind, message = await described(api, "full", "p0", "WorkloadRefused")
-        assert kind == "Warning" and 'the Workload "g" could not be created' in message
-        (row,) = stack.sql("SELECT reason, message FROM groups WHERE namespace = 'full'")
-        assert row["reason"] == "WorkloadRefused" and "admitted by" in row["message"]
-        assert "could not be created" in stack.command("why", "full/g").stdout
-        assert "WorkloadRefused" in stack.command("history", "full/g").stdout
-        await api.call("POST", "/_sim/faults", {"clear": True})
+        async with answering(api, rule):
+            await create(api, "full", pod("p0", "g", 1, script="run=forever"))
+            kind, message = await described(api, "full", "p0", "WorkloadRefused")
+            assert kind == "Warning" and 'the Workload "g" could not be created' in message
+            (row,) = stack.sql("SELECT reason, message FROM groups WHERE namespace = 'full'")
+            assert row["reason"] == "WorkloadRefused" and "admitted by" in row["message"]
+            assert "could not be created" in stack.command("why", "full/g").stdout
+            assert "WorkloadRefused" in stack.command("history", "full/g").stdout

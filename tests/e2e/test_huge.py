@@ -23,18 +23,8 @@ import sqlalchemy as sa
 from podgroup.model.names import MAX_OWNERS
 from projector.storage.database import reader
 from runtime.embedded import EmbeddedNats
-from tests.support.processes import (
-    GATELOG,
-    KUEUE,
-    TOKEN,
-    Api,
-    Child,
-    Simulator,
-    environment,
-    make_queue,
-    migrate,
-    pod,
-)
+from tests.support.parts import Parts, environment, migrate
+from tests.support.processes import KUEUE, TOKEN, Api, Child, Simulator, make_queue, pod
 
 pytestmark = [
     pytest.mark.retried("it waits for processes that share two cores with other tests"),
@@ -49,22 +39,21 @@ LIMIT_S = 270
 
 
 @contextmanager
-def processes(folder: Path, nats: EmbeddedNats) -> Iterator[tuple[Simulator, list[Child]]]:
+def processes(folder: Path, nats: EmbeddedNats) -> Iterator[tuple[Simulator, Parts]]:
     """The stand-in; ingest, projector and actuator, started; ended afterwards."""
     simulator = Simulator(folder, "--kubelet", "scripted", "--nodes", "4")
     env = environment(
         nats.settings(), "huge", f"sqlite:///{folder}/gatelog.db", simulator.kubeconfig
     )
-    children = [Child(n, [GATELOG, n], env, folder) for n in ("ingest", "project", "actuate")]
+    parts = Parts(lambda _: env, folder)
     try:
         simulator.start()
         migrate(env, folder)
-        for child in children:
-            child.start()
-        yield simulator, children
+        parts.start()
+        yield simulator, parts
     finally:
-        for child in (*children, simulator):
-            child.stop()
+        parts.stop()
+        simulator.stop()
 
 
 class Spent:
@@ -79,8 +68,7 @@ class Spent:
         ticks = os.sysconf("SC_CLK_TCK")
         found = {}
         for child in self._children:
-            assert child.process is not None
-            stat = Path(f"/proc/{child.process.pid}/stat").read_text().rpartition(")")[2].split()
+            stat = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()
             found[child.name] = (int(stat[11]) + int(stat[12])) / ticks
         return found
 
@@ -141,15 +129,15 @@ STATE = f"SELECT state, reason FROM groups WHERE name = '{GROUP}'"
 @pytest.mark.timeout(300)
 @pytest.mark.parity("B16")
 async def test_a_huge_group_runs_to_its_end(own_nats: EmbeddedNats, tmp_path: Path) -> None:
-    with processes(tmp_path, own_nats) as (simulator, children):
+    with processes(tmp_path, own_nats) as (simulator, parts):
         async with Api(simulator.url, TOKEN) as api:
             try:
-                spent = Spent([simulator, *children])
+                spent = Spent([simulator, *parts])
                 await lives(api, spent, Model(f"sqlite:///{tmp_path}/gatelog.db"))
             except AssertionError:
-                print(*(child.tail(15) for child in children), sep="\n")
+                print(parts.tail(15))
                 raise
-            assert all(child.running for child in children)
+            assert all(child.running for child in parts)
 
 
 async def lives(api: Api, spent: Spent, model: Model) -> None:

@@ -37,7 +37,7 @@ async def test_the_parts_reach_each_other_over_ipv6_alone(tmp_path: Path) -> Non
         webhook, serve = free_port(), free_port()
         stack.doctors_account = "administrator"
         own = {"GATELOG_SERVE_HOST": "::", "GATELOG_SERVE_PORT": str(serve)}
-        stack.add("serve-1", "serve", own)
+        stack.add("serve-1", own)
         own = {
             "GATELOG_WEBHOOK_ENABLED": "true",
             "GATELOG_WEBHOOK_HOST": "::",
@@ -45,7 +45,7 @@ async def test_the_parts_reach_each_other_over_ipv6_alone(tmp_path: Path) -> Non
             "GATELOG_WEBHOOK_URL": f"https://[::1]:{webhook}",
         }
         own["KUBECONFIG"] = str(stack.kubeconfig)
-        stack.add("ingest-3", "ingest", own)
+        stack.add("ingest-3", own)
         await stack.until_well()
         tls = aiohttp.TCPConnector(ssl=False)
         async with aiohttp.ClientSession(connector=tls) as session:

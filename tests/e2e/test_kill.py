@@ -31,16 +31,8 @@ from tests.support.invariants import (
     hold_against_the_log,
     verified,
 )
-from tests.support.processes import (
-    GATELOG,
-    TOKEN,
-    Api,
-    Child,
-    Simulator,
-    environment,
-    make_queue,
-    migrate,
-)
+from tests.support.parts import PARTS, Parts, environment, migrate
+from tests.support.processes import TOKEN, Api, Simulator, make_queue
 
 pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
 
@@ -86,13 +78,10 @@ async def create_all(api: Api, load: Load, rnd: random.Random) -> None:
         await asyncio.sleep(rnd.uniform(0, 0.03))
 
 
-async def torment(
-    children: list[Child], nats: EmbeddedNats, kills: int, rnd: random.Random
-) -> Counter[str]:
+async def torment(parts: Parts, nats: EmbeddedNats, kills: int, rnd: random.Random) -> Counter[str]:
     """Kill and restart: each process `kills` times, nats-server NATS_KILLS times."""
-    plan = [child.name for child in children for _ in range(kills)] + ["nats"] * NATS_KILLS
+    plan = [child.name for child in parts for _ in range(kills)] + ["nats"] * NATS_KILLS
     rnd.shuffle(plan)
-    named = {child.name: child for child in children}
     done: Counter[str] = Counter()
     for name in plan:
         await asyncio.sleep(rnd.uniform(0.1, 0.9))
@@ -101,7 +90,7 @@ async def torment(
             await asyncio.sleep(rnd.uniform(0, 0.5))
             await nats.start()
         else:
-            child = named[name]
+            child = parts[name]
             assert child.running, child.tail()
             await asyncio.to_thread(child.kill)
             await asyncio.sleep(rnd.uniform(0, 0.4))
@@ -121,32 +110,30 @@ async def test_nothing_is_lost_doubled_or_wrong(
     simulator.start()
     env = environment(own_nats.settings(), CLUSTER, database, simulator.kubeconfig)
     await asyncio.to_thread(migrate, env, tmp_path)
-    children = [Child(n, [GATELOG, n], env, tmp_path) for n in ("ingest", "project", "actuate")]
+    parts = Parts(lambda _: env, tmp_path)
     try:
         async with Api(simulator.url, TOKEN) as api:
             await make_queue(api, NAMESPACE, cpu=str(load.quota))
             watch = QuotaWatch(api, NAMESPACE)
             watching = asyncio.create_task(watch.run())
-            for child in children:
-                child.start()
+            parts.start()
             creating = asyncio.create_task(create_all(api, load, rnd))
-            done = await torment(children, own_nats, load.kills, random.Random(SEED + 1))
+            done = await torment(parts, own_nats, load.kills, random.Random(SEED + 1))
             await creating
-            async with explained(api, NAMESPACE, database, children, own_nats.settings()):
+            async with explained(api, NAMESPACE, database, parts, own_nats.settings()):
                 await api.until(
                     "the undisturbed end",
                     lambda: all_done(api, NAMESPACE, load.pods, load.groups),
                     120,
                 )
-            killed = dict.fromkeys(("ingest", "project", "actuate"), load.kills)
+            killed = dict.fromkeys(PARTS, load.kills)
             assert done == killed | {"nats": NATS_KILLS}
             assert watch.most <= load.quota, f"{watch.most} pods of 1 cpu past the gate at once"
             assert watch.most > load.quota // 2, "the quota was never under pressure"
             watching.cancel()
             await asyncio.sleep(1)
     finally:
-        for child in children:
-            child.stop()
+        parts.stop()
         simulator.stop()
     await hold_against_the_log(database, own_nats.settings(), CLUSTER, load.groups)
     await verified(database, own_nats.settings(), CLUSTER, load.pods)

@@ -17,7 +17,8 @@ from tests.support.diagnosis import explained
 from tests.support.invariants import QuotaWatch, hold_against_the_log, verified
 from tests.support.load import Load
 from tests.support.natscluster import NatsCluster
-from tests.support.processes import GATELOG, TOKEN, Api, Child, Simulator, make_queue
+from tests.support.parts import Parts, environment, migrate
+from tests.support.processes import TOKEN, Api, Simulator, make_queue
 
 pytestmark = [
     pytest.mark.retried("it waits for processes that share two cores with other tests"),
@@ -43,28 +44,17 @@ async def test_a_server_of_three_dies_under_load(
 ) -> None:
     simulator = Simulator(tmp_path, "--kubelet", "scripted")
     simulator.start()
-    env = {
-        "GATELOG_CLUSTER": CLUSTER,
-        "GATELOG_DATABASE_URL": postgres_database,
-        "GATELOG_NATS_URL": servers.settings.url,
-        "GATELOG_STREAMS_REPLICAS": "3",
-        "KUBECONFIG": str(simulator.kubeconfig),
-        "GATELOG_LOG_FORMAT": "json",
-        "GATELOG_STATE_DIR": str(tmp_path / "state"),
-    }
-    migrate = Child("migrate", [GATELOG, "migrate"], env, tmp_path)
-    migrate.start()
-    assert migrate.process is not None
-    assert await asyncio.to_thread(migrate.process.wait, 60) == 0, migrate.tail()
-    children = [Child(n, [GATELOG, n], env, tmp_path) for n in ("ingest", "project", "actuate")]
+    env = environment(servers.settings, CLUSTER, postgres_database, simulator.kubeconfig)
+    env |= {"GATELOG_STREAMS_REPLICAS": "3", "GATELOG_STATE_DIR": str(tmp_path / "state")}
+    await asyncio.to_thread(migrate, env, tmp_path)
+    parts = Parts(lambda _: env, tmp_path)
     pauses = []
     try:
         async with Api(simulator.url, TOKEN) as api:
             await make_queue(api, NAMESPACE, cpu=str(QUOTA))
             watch, load = QuotaWatch(api, NAMESPACE), Load(api, NAMESPACE, pause_s=(0.05, 0.3))
             watching = asyncio.create_task(watch.run())
-            for child in children:
-                child.start()
+            parts.start()
             load.start()
             await api.until("some are done", lambda: succeeded(api, 20), 90)
             for stream in (EVENTS, DECISIONS, PARKED):
@@ -72,7 +62,7 @@ async def test_a_server_of_three_dies_under_load(
                 assert info is not None
                 assert info["config"]["num_replicas"] == 3
                 await servers.until_whole(stream)
-            async with explained(api, NAMESPACE, postgres_database, children, servers.settings):
+            async with explained(api, NAMESPACE, postgres_database, parts, servers.settings):
                 for _ in range(2):
                     node = await servers.leader(EVENTS)
                     done = await count(api)
@@ -91,10 +81,9 @@ async def test_a_server_of_three_dies_under_load(
             assert watch.most <= QUOTA
             watching.cancel()
             await asyncio.sleep(1)
-            assert all(child.running and child.starts == 1 for child in children)
+            assert all(child.running and child.starts == 1 for child in parts)
     finally:
-        for child in children:
-            child.stop()
+        parts.stop()
         simulator.stop()
     print(f"\n{load.pods} pods in {load.groups} groups")
     for pause in pauses:

@@ -26,16 +26,8 @@ from tests.e2e.test_kill import (
 )
 from tests.support.diagnosis import explained
 from tests.support.load import Load
-from tests.support.processes import (
-    GATELOG,
-    TOKEN,
-    Api,
-    Child,
-    Simulator,
-    environment,
-    make_queue,
-    migrate,
-)
+from tests.support.parts import Parts, environment, migrate
+from tests.support.processes import GATELOG, TOKEN, Api, Child, Simulator, make_queue
 
 pytestmark = [
     pytest.mark.retried("it waits for processes that share two cores with other tests"),
@@ -126,28 +118,27 @@ async def test_the_projector_goes_on_in_the_new_read_model(
     simulator.start()
     env = environment(own_nats.settings(), CLUSTER, database, simulator.kubeconfig)
     await asyncio.to_thread(migrate, env, tmp_path)
-    children = [Child(n, [GATELOG, n], env, tmp_path) for n in ("ingest", "project", "actuate")]
+    parts = Parts(lambda _: env, tmp_path)
     rebuild = Child("rebuild", [GATELOG, "replay", "--rebuild"], env, tmp_path)
     looking = Looking(database)
     try:
         async with Api(simulator.url, TOKEN) as api:
             await make_queue(api, NAMESPACE, cpu=str(QUOTA))
-            for child in children:
-                child.start()
+            parts.start()
             load = Load(api, NAMESPACE, seed=SEED, pause_s=(0.05, 0.2))
             load.start()
             await api.until("the first groups", looking.first, 60)
             watching = asyncio.create_task(looking.run())
-            done = await torment(rebuild, children[1], random.Random(SEED + 1))
+            done = await torment(rebuild, parts["projector"], random.Random(SEED + 1))
             await load.stop()
-            async with explained(api, NAMESPACE, database, children, own_nats.settings()):
+            async with explained(api, NAMESPACE, database, parts, own_nats.settings()):
                 await api.until("the undisturbed end", load.all_done, 90)
             await rebuilt(rebuild)
             assert not watching.done() or watching.result()
             watching.cancel()
     finally:
-        for child in (*children, rebuild):
-            child.stop()
+        parts.stop()
+        rebuild.stop()
         simulator.stop()
         looking.close()
     assert done == {
@@ -156,7 +147,7 @@ async def test_the_projector_goes_on_in_the_new_read_model(
         "no projector": PROJECTOR_KILLS,
     }
     assert looking.looks > 20
-    told = children[1].text()
+    told = parts["projector"].text()
     assert '"event": "read_model_replaced"' in told, "no rebuild met a projector that was at work"
     assert "another projector" not in told
     assert rebuild.text().count("switched over at position") >= REBUILDS + 1

@@ -7,8 +7,7 @@ import asyncio
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import pytest
 
 from tests.node.conftest import DELETED_NODE_S, KUBELETS, Story
 from tests.node.meter import here, working
+from tests.support.faults.processes import frozen
 
 pytestmark = [
     pytest.mark.slow("real containers, and nodes that are given up after 40 s"),
@@ -41,15 +41,9 @@ def start_kubelet() -> None:
     subprocess.run(["bash", str(Path(KUBELETS[NODE]) / "kubelet.sh")], check=True)
 
 
-@contextmanager
-def silent() -> Iterator[None]:
+def silent() -> AbstractContextManager[None]:
     """Stop the kubelet for a while; its containers run on."""
-    pid = kubelet()
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
+    return frozen(kubelet())
 
 
 async def until_ready(story: Story) -> None:

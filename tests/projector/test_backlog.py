@@ -1,7 +1,6 @@
 """Limits of the streams, reached while work waits: what is dropped unread is noticed and healed."""
 
 import asyncio
-import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 from podgroup.log import subjects
 from podgroup.model.commands import INTERNAL
 from projector import tables
-from projector.upkeep import migrate
 from runtime.embedded import EmbeddedNats
 from runtime.jetstream import Bus, Worker, connect
 from runtime.settings import StreamSettings
@@ -18,6 +16,8 @@ from tests.projector.running import eventually, publish, running, sent_decisions
 from tests.projector.support import busy_toy
 from tests.projector.test_projection import batches
 from tests.projector.test_store import rows_of
+from tests.support.databases import migrated
+from tests.support.faults.files import locked
 from tests.support.toy import Toy
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
@@ -127,20 +127,17 @@ async def test_events_dropped_while_the_database_was_slow_open_an_epoch(
     """The projector waits for a locked database, and the stream forgets what it has not read."""
     file, bus, given = tmp_path / "read-model.sqlite3", small, batches(busy_toy())
     url = f"sqlite:///{file}"
-    migrate.upgrade(url)
+    migrated(url)
     async with running(settings_for(url, cluster, batch_messages=5), bus) as projection:
         read = await publish(bus, cluster, given[:20])
         await eventually(lambda: projection._committed_seq == read, "read")
-        other = sqlite3.connect(file, isolation_level=None)
-        other.execute("BEGIN IMMEDIATE")
-        unread = await publish(bus, cluster, given[20:-1])
-        await overflow(bus, "events.another.0.watch")
-        # The next look at what came: a jump over what was dropped.
-        last = await publish(bus, cluster, given[-1:])
-        assert projection.world.meta.epoch == 1
-        assert projection.world.meta.position < unread
-        other.execute("ROLLBACK")
-        other.close()
+        with locked(file):
+            unread = await publish(bus, cluster, given[20:-1])
+            await overflow(bus, "events.another.0.watch")
+            # The next look at what came: a jump over what was dropped.
+            last = await publish(bus, cluster, given[-1:])
+            assert projection.world.meta.epoch == 1
+            assert projection.world.meta.position < unread
         await eventually(lambda: projection.world.meta.position >= last, "went on")
         assert projection.world.meta.epoch == 2
         assert not projection.world.meta.synced

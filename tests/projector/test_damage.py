@@ -28,7 +28,8 @@ from tests.projector.support import busy_toy, comparable
 from tests.projector.test_epochs import ALog, relisted, standing_at
 from tests.projector.test_projection import batches, reloaded
 from tests.projector.test_store import rows_of
-from tests.support.damage import blocks, flip, flip_in_message
+from tests.support.databases import migrated
+from tests.support.faults.files import blocks, flip, flip_in_message
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 
@@ -157,7 +158,7 @@ async def test_a_damaged_file_ends_the_projector_with_what_to_do_and_that_helps(
 ) -> None:
     file, toy = tmp_path / "db.sqlite3", busy_toy()
     settings = settings_for(f"sqlite:///{file}", cluster)
-    migrate.upgrade(settings.database.url)
+    migrated(settings.database.url)
     found = batches(toy)
     async with running(settings, bus) as projection:
         last = await publish(bus, cluster, found[:-5])
@@ -195,7 +196,7 @@ async def test_a_damaged_file_ends_the_projector_with_what_to_do_and_that_helps(
 async def test_a_file_that_is_no_database_is_told_before_anything_is_done(tmp_path: Path) -> None:
     file = tmp_path / "db.sqlite3"
     url = f"sqlite:///{file}"
-    migrate.upgrade(url)
+    migrated(url)
     flip(file, 3)
     with pytest.raises(DatabaseError, match="file is not a database: the file is damaged"):
         migrate.check(url)

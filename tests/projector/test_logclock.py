@@ -1,7 +1,6 @@
 """Time is the log's: a projector on a machine whose clock is an hour ahead fires no timer early."""
 
 import asyncio
-import sys
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,6 +15,8 @@ from runtime.jetstream import Bus
 from runtime.settings import NatsSettings
 from tests.projector.running import publish, sent_decisions
 from tests.projector.test_projection import batches
+from tests.support.faults.clock import set_by
+from tests.support.parts import environment
 from tests.support.processes import Child
 from tests.support.toy import Toy
 
@@ -42,18 +43,9 @@ async def test_a_clock_that_is_an_hour_ahead_fires_no_timer_before_its_time(
     toy.act = False
     toy.pod("foo")
     clock.write_text("3600")
-    env = {
-        "GATELOG_CLUSTER": cluster,
-        "GATELOG_DATABASE_URL": url,
-        "GATELOG_NATS_URL": nats_settings.url,
-        "GATELOG_NATS_USER": nats_settings.user,
-        "GATELOG_NATS_PASSWORD_FILE": nats_settings.password_file,
-        "GATELOG_LOG_FORMAT": "json",
-        "GATELOG_STATE_DIR": str(tmp_path / "state"),
-        "PYTHONPATH": str(ROOT),
-    }
-    launcher = [sys.executable, "-m", "tests.chaos.stepping", str(clock), "project"]
-    child = Child("projector", launcher, env, tmp_path)
+    env = environment(nats_settings, cluster, url)
+    env |= {"GATELOG_STATE_DIR": str(tmp_path / "state"), "PYTHONPATH": str(ROOT)}
+    child = Child("projector", set_by(clock, "project"), env, tmp_path)
     child.start()
     try:
         await asyncio.to_thread(child.wait_for, '"caught_up"')

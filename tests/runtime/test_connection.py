@@ -19,7 +19,7 @@ from runtime.jetstream import (
 )
 from runtime.jetstream.connection import open_connection
 from runtime.settings import NatsSettings, StreamSettings
-from tests.runtime.proxy import proxy_to
+from tests.support.faults.proxy import proxy_to
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 

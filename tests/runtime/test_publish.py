@@ -18,7 +18,7 @@ from runtime.jetstream.api import api
 from runtime.jetstream.connection import open_connection
 from runtime.jetstream.publisher import WINDOW_BYTES
 from runtime.settings import StreamSettings
-from tests.runtime.proxy import Proxy, proxy_to
+from tests.support.faults.proxy import Proxy, proxy_to
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 

@@ -18,7 +18,7 @@ from runtime.jetstream.api import api
 from runtime.jetstream.connection import open_connection
 from runtime.jetstream.pull import Timing
 from runtime.settings import NatsSettings, StreamSettings
-from tests.runtime.proxy import proxy_to
+from tests.support.faults.proxy import proxy_to
 
 pytestmark = pytest.mark.retried("it waits by the clock, on two cores shared with other tests")
 

@@ -1,7 +1,6 @@
 """A log server whose disk is full: it stays connected and answers, and stores nothing."""
 
 import asyncio
-import resource
 import time
 from pathlib import Path
 
@@ -10,15 +9,9 @@ from podgroup.log import subjects
 from runtime.embedded import EmbeddedNats
 from runtime.jetstream import Bus, BusUnavailable, connect
 from runtime.settings import StreamSettings
+from tests.support.faults.processes import limit_files
 
 SUBJECT = subjects.events("full", "watch")
-
-
-def room(pid: int | None, most_bytes: int | None) -> None:
-    """Let no file of a process grow beyond so many bytes, which is how a full disk looks to it."""
-    assert pid is not None
-    _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
-    resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard if most_bytes is None else most_bytes, hard))
 
 
 async def stored(bus: Bus, name: str) -> bool:
@@ -38,7 +31,8 @@ async def test_it_is_said_after_a_while_and_ends_without_a_restart_of_ours(tmp_p
         await bus.ensure_streams(StreamSettings())
         assert await stored(bus, "before") and bus.problem == ""
         first = server.pid
-        room(server.pid, 4096)
+        assert first is not None
+        limit_files(first)
         began = time.monotonic()
         for n in range(60):
             assert not await stored(bus, f"full-{n}")
@@ -67,7 +61,8 @@ async def test_a_restart_that_fails_on_the_full_disk_is_made_again(tmp_path: Pat
     try:
         await bus.ensure_streams(StreamSettings())
         first = server.pid
-        room(server.pid, 4096)
+        assert first is not None
+        limit_files(first)
         in_the_way = tmp_path / "nats" / "address.new"
         in_the_way.mkdir()
         async with asyncio.timeout(60):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from runtime.certificates import SERVING_LIFE, OwnCertificates
 from tests.standstill.stack import Stack
+from tests.support.faults.answers import answering
 from tests.support.processes import KUEUE
 
 REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
@@ -21,15 +22,11 @@ REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurat
 @asynccontextmanager
 async def api_answers(status: int, stack: Stack) -> AsyncIterator[None]:
     """The stand-in answers so to everything, for as long as it takes everybody to say so."""
-    assert stack.sim is not None
     name = await stack.pod()
     await stack.api.until("past its gate", lambda: stack.past_gate(name))
-    rule = stack.sim.faults.answer(status, path="^/api", retry_after_s=1 if status == 429 else None)
-    stack.sim.faults.on_drop(False)
-    try:
+    rule = {"status": status, "path": "^/api", "retry_after_s": 1 if status == 429 else None}
+    async with answering(stack.api, rule, drop_watches=True):
         yield
-    finally:
-        stack.sim.faults.rules.remove(rule)
 
 
 @asynccontextmanager
@@ -87,7 +84,7 @@ async def webhook_certificate(stack: Stack) -> AsyncIterator[None]:
     file = stack.folder / "webhook.pem"
     end = _ending(stack, file)
     for name in ("ingest-1", "ingest-2"):
-        child = stack.children[name]
+        child = stack.parts[name]
         await asyncio.to_thread(child.stop)
         child.env |= {
             "GATELOG_WEBHOOK_ENABLED": "true",
@@ -110,7 +107,7 @@ async def serve_certificate(stack: Stack) -> AsyncIterator[None]:
     end = _ending(stack, file)
     for name in ("serve-1", "serve-2"):
         own = {"KUBECONFIG": str(stack.kubeconfig), "GATELOG_SERVE_PORT": "0"}
-        stack.add(name, "serve", own | {"GATELOG_SERVE_CERT_FILE": str(file)})
+        stack.add(name, own | {"GATELOG_SERVE_CERT_FILE": str(file)})
     await asyncio.sleep((end - datetime.now(UTC)).total_seconds())
     try:
         yield

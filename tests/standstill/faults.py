@@ -7,7 +7,6 @@ Invariant: a fault leaves everything as it was, except what gatelog must mend by
 
 import asyncio
 import contextlib
-import resource
 import shutil
 import signal
 from collections.abc import AsyncIterator, Callable
@@ -21,7 +20,6 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from msgspec import Struct
 
 from actuator.retrying import SEVERAL
-from tests.chaos.faults import widen
 from tests.deploy.manifests import DEPLOY, objects
 from tests.standstill.around import (
     api_answers,
@@ -30,12 +28,13 @@ from tests.standstill.around import (
     serve_certificate,
     webhook_certificate,
 )
-from tests.standstill.stack import COMMANDS, Stack
-from tests.support.forking import PYTHON
+from tests.standstill.stack import Stack
+from tests.support.faults import answers
+from tests.support.faults.clock import set_by
+from tests.support.faults.processes import disk_kept_full, frozen
+from tests.support.parts import PARTS, migrate
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
-ROOM = 4096
-"""Bytes that a file of a server may have whose disk is full: no write to its log succeeds."""
 LIFE_S = 3.0
 """Seconds that a part lives that is killed in a loop: enough to say that it works."""
 Does = Callable[[Stack], AbstractAsyncContextManager[None]]
@@ -84,21 +83,8 @@ async def nats_gone(stack: Stack) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def nats_full(stack: Stack) -> AsyncIterator[None]:
-    async def keep_full() -> None:
-        while True:  # its probe starts it anew, and the disk is as full as before
-            with contextlib.suppress(ProcessLookupError):
-                pid = stack.nats.process.pid
-                _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
-                resource.prlimit(pid, resource.RLIMIT_FSIZE, (ROOM, hard))
-            await asyncio.sleep(0.02)
-
-    filling = asyncio.create_task(keep_full())
-    try:
+    async with disk_kept_full(lambda: stack.nats.process.pid):
         yield
-    finally:
-        filling.cancel()
-        with contextlib.suppress(ProcessLookupError):
-            widen(stack.nats.process.pid)
 
 
 @asynccontextmanager
@@ -110,14 +96,14 @@ async def stream_deleted(stack: Stack) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        await stack._run("migrate", env=stack.env("streams"))
+        await asyncio.to_thread(migrate, stack.env("streams"), stack.folder)
 
 
 @asynccontextmanager
 async def nats_password(stack: Stack) -> AsyncIterator[None]:
     """The server has new passwords, the parts the old ones."""
     secrets = stack.nats.secrets
-    old = {part: (secrets / part).read_text() for part in COMMANDS}
+    old = {part: (secrets / part).read_text() for part in PARTS}
     conf = secrets / "passwords.conf"
     before = conf.read_text()
     text = before
@@ -188,7 +174,7 @@ async def schema_newer(stack: Stack) -> AsyncIterator[None]:
 async def rights_gone(part: str, stack: Stack) -> AsyncIterator[None]:
     await stack.api.call("DELETE", f"{RBAC}/gatelog-{part}")
     if stack.sim is not None:
-        stack.sim.faults.on_drop(False)  # a real server ends watches after minutes, by itself
+        await answers.do(stack.api, drop_watches=True)  # a real server ends them after minutes
     try:
         yield
     finally:
@@ -210,13 +196,10 @@ async def ungating_refused(stack: Stack) -> AsyncIterator[None]:
     name = "standstill-test"
     if stack.sim is not None:
         text = "ValidatingAdmissionPolicy 'gates' with binding 'gates' denied request: not you"
-        rule = stack.sim.faults.answer(403, method="PATCH", path="/pods/")
-        rule.text = text
-        try:
+        rule = {"status": 403, "method": "PATCH", "path": "/pods/", "text": text}
+        async with answers.answering(stack.api, rule):
             await _several_pods(stack)
             yield
-        finally:
-            stack.sim.faults.rules.clear()
         return
     spec = {
         "failurePolicy": "Fail",
@@ -297,17 +280,13 @@ async def key_wrong(stack: Stack) -> AsyncIterator[None]:
         key.write_bytes(before)
 
 
-def _of(part: str, stack: Stack) -> list[Any]:
-    return [child for name, child in stack.children.items() if name.startswith(part)]
-
-
 @asynccontextmanager
 async def absent(part: str, stack: Stack) -> AsyncIterator[None]:
-    await asyncio.gather(*(asyncio.to_thread(child.stop) for child in _of(part, stack)))
+    await asyncio.gather(*(asyncio.to_thread(child.stop) for child in stack.parts.of(part)))
     try:
         yield
     finally:
-        for child in _of(part, stack):
+        for child in stack.parts.of(part):
             child.start()
 
 
@@ -316,9 +295,9 @@ async def clocks_apart(stack: Stack) -> AsyncIterator[None]:
     """Both projectors run on a clock that is ahead of all others; it is set right at the end."""
     clock = stack.folder / "clock"
     clock.write_text("660", encoding="ascii")
-    for child in _of("projector", stack):
+    for child in stack.parts.of("projector"):
         await asyncio.to_thread(child.stop)
-        child.argv = [PYTHON, "-m", "tests.chaos.stepping", str(clock), "project"]
+        child.argv = set_by(clock, "project")
         child.start()
     for name in ("projector-1", "projector-2"):
         while (await stack.readyz(name))[0] != 200:
@@ -331,13 +310,8 @@ async def clocks_apart(stack: Stack) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def stopped(part: str, stack: Stack) -> AsyncIterator[None]:
-    for child in _of(part, stack):
-        child.send(signal.SIGSTOP)
-    try:
+    with frozen(*(child.pid for child in stack.parts.of(part))):
         yield
-    finally:
-        for child in _of(part, stack):
-            child.send(signal.SIGCONT)
 
 
 @asynccontextmanager
@@ -346,7 +320,7 @@ async def killed_in_a_loop(part: str, stack: Stack) -> AsyncIterator[None]:
 
     async def loop() -> None:
         while not over.is_set():
-            for child in _of(part, stack):
+            for child in stack.parts.of(part):
                 await asyncio.to_thread(child.kill)
                 child.start()
             with contextlib.suppress(TimeoutError):
@@ -408,13 +382,13 @@ FAULTS = (
           one=True, without="why: the projector that leads has read it"),
     *(Fault(f"{part} absent", partial(absent, part), (part,), "", f"Gatelog{part.title()}Absent",
             f"no {part} runs", silent=True, doctor=f"no {part} runs", quick=part == "actuator")
-      for part in COMMANDS),
+      for part in PARTS),
     *(Fault(f"{part} stopped (SIGSTOP)", partial(stopped, part), (part,), "",
             f"Gatelog{part.title()}Absent", f"no {part} runs", silent=True,
-            doctor=f"no {part} runs") for part in COMMANDS),
+            doctor=f"no {part} runs") for part in PARTS),
     *(Fault(f"{part} killed in a loop", partial(killed_in_a_loop, part), (part,), "",
             f"Gatelog{part.title()}Absent", f"no {part} runs|{part} starts and ends", silent=True,
-            doctor=f"{part}") for part in COMMANDS),
+            doctor=f"{part}") for part in PARTS),
     Fault("API server answers 503", partial(api_answers, 503), ("ingest", "projector"),
           "503", STOPPED, "503",
           standin=True, one=True, doctor="503", without="why: no pod can be created meanwhile"),

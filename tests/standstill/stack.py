@@ -12,7 +12,7 @@ Invariant: what is read here is what an operator reads: /readyz, /metrics, `gate
 import asyncio
 import contextlib
 import json
-import signal
+import subprocess
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -20,26 +20,24 @@ from typing import Any
 
 import aiohttp
 import psycopg
-import yaml
-from psycopg import sql
 
 from runtime.listening import bracketed
 from simcluster import Settings as SimSettings
 from simcluster.access import User
-from tests.chaos.postgres import DATABASE, Postgres
 from tests.deploy.compose import free_port
-from tests.deploy.manifests import DEPLOY, objects
+from tests.deploy.manifests import DEPLOY, documents, objects
 from tests.support import realcluster
-from tests.support.forking import GATELOG, Forked
+from tests.support.faults.postgres import DATABASE, ROLE, Postgres, Role
+from tests.support.forking import GATELOG, ran
 from tests.support.invariants import gated
-from tests.support.processes import KUEUE, Api, Child, make_queue, server_of
+from tests.support.parts import PARTS, Parts, migrate, shipped_environment
+from tests.support.processes import KUEUE, Api, make_queue, server_of, write_kubeconfig
 from tests.support.promql import Prometheus
 from tests.support.shippednats import ShippedNats
 from tests.support.standin import SimCluster
 
-CLUSTER, NAMESPACE, ROLE = "default", "batch", "gatelog"
-COMMANDS = {"ingest": "ingest", "projector": "project", "actuator": "actuate"}
-RULES = yaml.safe_load((DEPLOY / "prometheus" / "rules.yaml").read_text())["spec"]["groups"]
+CLUSTER, NAMESPACE = "default", "batch"
+RULES = documents(DEPLOY / "prometheus" / "rules.yaml")[0]["spec"]["groups"]
 SCRAPE_S = 15.0
 """Seconds between two scrapes, as the alerts count them."""
 READY_S = 60.0
@@ -54,8 +52,6 @@ class Stack:
         self.monitor = free_port()
         self.nats = ShippedNats(folder, (CLUSTER,), monitor=self.monitor, host=host)
         self.password = (self.nats.secrets / "postgres").read_text().strip()
-        self.children: dict[str, Child] = {}
-        self.health: dict[str, int] = {}
         self.prometheus = Prometheus(RULES)
         self.scraped_at = 1_000_000_000.0
         self.sim: SimCluster | None = None
@@ -66,43 +62,41 @@ class Stack:
         self.doctors_account = "doctor"
         """Or "administrator", who sees what no account of gatelog may."""
         self._tasks: list[asyncio.Task[None]] = []
+        self.parts = Parts(self.env, folder, replicas=2, probed=True)
 
     # -- start and end
 
     async def start(self) -> None:
         self.http = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=2.5))
-        await asyncio.to_thread(self._database)
+        self.role = await asyncio.to_thread(Role, self.postgres.url())
+        self.give(self.password)
         tokens = await self._cluster()
         for user, token in tokens.items():
-            realcluster.write_kubeconfig(self.kubeconfig, token, self.folder / f"{user}.kubeconfig")
-        await self._run("migrate", env=self.env("streams"))
-        for part, command in COMMANDS.items():
-            for name in (f"{part}-1", f"{part}-2"):
-                self.add(name, command)
+            write_kubeconfig(self.kubeconfig, self.folder / f"{user}.kubeconfig", token=token)
+        await asyncio.to_thread(migrate, self.env("streams"), self.folder)
+        for child in self.parts:
+            child.start()
         await make_queue(self.api, NAMESPACE)
         await self.until_well()
         self._tasks = [asyncio.create_task(self._probe())]
 
-    def add(self, name: str, command: str, own: dict[str, str] | None = None) -> None:
-        """Start a replica, with settings of its own; nothing if it is there."""
-        if name in self.children:
-            return
-        self.health[name] = free_port()
-        env = self.env(name.rpartition("-")[0]) | (own or {})
-        env["GATELOG_HEALTH_PORT"] = str(self.health[name])
-        self.children[name] = Child(name, [GATELOG, command], env, self.folder)
-        self.children[name].start()
+    def add(self, name: str, own: dict[str, str]) -> None:
+        """Start another replica, with settings of its own; nothing if it is there."""
+        if name not in self.parts:
+            self.parts.add(name, name.rpartition("-")[0], own).start()
+
+    @property
+    def health(self) -> dict[str, int]:
+        """The port of each replica that answers /readyz and /metrics."""
+        return self.parts.health
 
     async def close(self) -> None:
         for task in self._tasks:
             task.cancel()
-        for child in self.children.values():
-            if child.running:
-                child.send(signal.SIGCONT)
+        self.parts.wake()
         if realcluster.kubeconfig() is not None:
             await self._leave()
-        ends = (asyncio.to_thread(child.kill) for child in self.children.values())
-        await asyncio.gather(*ends)
+        await asyncio.to_thread(self.parts.kill)
         self.nats.stop()
         await asyncio.to_thread(self.postgres.close)
         await self.api.http.close()
@@ -110,35 +104,17 @@ class Stack:
         if self.sim is not None:
             await self.sim.__aexit__(None, None, None)
 
-    def _database(self) -> None:
-        with psycopg.connect(self.postgres.url(), autocommit=True) as connection:
-            row = connection.execute("SHOW hba_file").fetchone()
-            assert row is not None
-            hba = Path(row[0])
-            hba.write_text(f"host all {ROLE} samehost scram-sha-256\n{hba.read_text()}")
-            connection.execute(f"CREATE ROLE {ROLE} LOGIN")
-            connection.execute(f"ALTER DATABASE {DATABASE} OWNER TO {ROLE}")
-            connection.execute(f"ALTER SCHEMA public OWNER TO {ROLE}")
-            connection.execute("SELECT pg_reload_conf()")
-        self.give(self.password)
-
     def give(self, password: str) -> None:
         """Change the password of the projector's role, and end its sessions."""
-        change = sql.SQL("ALTER ROLE {} PASSWORD {}")
-        query = change.format(sql.Identifier(ROLE), sql.Literal(password))
-        self.as_admin(query)
-        self.as_admin(
-            sql.SQL(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = {}"
-            ).format(sql.Literal(ROLE))
-        )
+        self.role.give(password)
+        self.role.end_sessions()
 
     def as_admin(self, query: Any) -> None:
         with psycopg.connect(self.postgres.url(), autocommit=True) as connection:
             connection.execute(query)
 
     async def _cluster(self) -> dict[str, str]:
-        names = (*COMMANDS, "doctor")
+        names = (*PARTS, "doctor")
         real = realcluster.kubeconfig()
         if real is not None:
             self.kubeconfig = real
@@ -185,45 +161,30 @@ class Stack:
 
     def env(self, user: str) -> dict[str, str]:
         """The settings of a part, or of somebody who asks."""
-        nats, secrets = self.nats.settings(user), self.nats.secrets
-        account = user if user in COMMANDS else self.doctors_account
+        account = user if user in PARTS else self.doctors_account
         own = self.folder / f"{account}.kubeconfig"
+        database = (
+            f"postgresql://{ROLE}:{self.password}@{self.host}:{self.postgres.port}/{DATABASE}"
+        )
+        config = self.kubeconfig if account == "administrator" else own
         return {
-            "KUBECONFIG": str(self.kubeconfig if account == "administrator" else own),
-            "GATELOG_CLUSTER": CLUSTER,
-            "GATELOG_DATABASE_URL": (
-                f"postgresql://{ROLE}:{self.password}@{self.host}:{self.postgres.port}/{DATABASE}"
-            ),
-            "GATELOG_NATS_URL": nats.url,
-            "GATELOG_NATS_USER": nats.user,
-            "GATELOG_NATS_PASSWORD_FILE": nats.password_file,
-            "GATELOG_STREAMS_CREATE": "false",
-            "GATELOG_PROJECTOR_SIGNING_KEY_FILE": str(secrets / "decision-key.pem"),
-            "GATELOG_ACTUATOR_DECISION_KEYS_FILE": str(secrets / "decision-keys.pem"),
-            "GATELOG_LEASE_ENABLED": "true",
+            **shipped_environment(self.nats, user, CLUSTER, database, config),
             "GATELOG_LEASE_NAMESPACE": realcluster.NAMESPACE,
-            "GATELOG_STATE_DIR": str(self.folder / "state"),
-            "GATELOG_LOG_FORMAT": "json",
             "GATELOG_HEALTH_HOST": "::" if ":" in self.host else self.host,
             "COLUMNS": "4000",
         }
 
     # -- what is asked
 
-    async def _run(self, *words: str, env: dict[str, str]) -> tuple[int, str]:
-        out = self.folder / f"said-{time.monotonic_ns()}"
-        process = Forked([GATELOG, *words], env, out)
-        try:
-            code = await asyncio.to_thread(process.wait, 60)
-        finally:
-            process.kill()
-        text = out.read_text(errors="replace") if out.exists() else ""
-        out.unlink(missing_ok=True)
-        return code, text
+    async def _said(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        return await asyncio.to_thread(
+            ran, [GATELOG, *words], self.env("logreader"), self.folder, timeout_s=60
+        )
 
     async def doctor(self) -> tuple[int, str]:
         """Exit code, and the findings that failed, one a line."""
-        code, text = await self._run("doctor", "--json", env=self.env("logreader"))
+        done = await self._said("doctor", "--json")
+        code, text = done.returncode, done.stdout + done.stderr
         try:
             found = json.loads(text[text.index("[") :])
         except ValueError:
@@ -236,7 +197,8 @@ class Stack:
     async def why(self, pod: str = "") -> str:
         """All that `gatelog why` prints of a pod, or of all that waits."""
         of = f"{NAMESPACE}/{pod}" if pod else "-A"
-        return (await self._run("why", of, env=self.env("logreader")))[1]
+        done = await self._said("why", of)
+        return done.stdout + done.stderr
 
     async def readyz(self, name: str) -> tuple[int, str]:
         """Status and text; 0 where nobody answers in time."""
@@ -294,7 +256,7 @@ class Stack:
             if all(status == 200 for status, _ in answers):
                 break
             if time.monotonic() - began > timeout_s:
-                tails = "\n".join(child.tail(6) for child in self.children.values())
+                tails = "\n".join(child.tail(6) for child in self.parts)
                 raise AssertionError(f"never well: {answers}\n{tails}")
             await asyncio.sleep(0.2)
         name = await self.pod()

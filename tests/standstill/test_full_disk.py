@@ -1,7 +1,6 @@
 """The log's server as it is shipped, on a full disk: what its probes ask, and what mends it."""
 
 import asyncio
-import resource
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from runtime.jetstream import Bus, BusError, connect
 from runtime.settings import StreamSettings
 from tests.deploy.compose import free_port
 from tests.deploy.manifests import DEPLOY, objects
-from tests.standstill.faults import ROOM
+from tests.support.faults.processes import ROOM, limit_files
 from tests.support.shippednats import ShippedNats
 
 pytestmark = pytest.mark.retried("it waits for a server that shares two cores with other tests")
@@ -46,11 +45,6 @@ async def until(name: str, monitor: int, wanted: bool) -> None:
             await asyncio.sleep(0.1)
 
 
-def full(nats: ShippedNats, most: int = ROOM) -> None:
-    _, hard = resource.prlimit(nats.process.pid, resource.RLIMIT_FSIZE)
-    resource.prlimit(nats.process.pid, resource.RLIMIT_FSIZE, (most, hard))
-
-
 async def stored(bus: Bus, name: str) -> bool:
     try:
         await bus.publish(subjects.events("c", "watch"), b"x" * 9000, name, timeout_s=2)
@@ -75,7 +69,7 @@ async def test_a_restart_into_the_full_disk_is_watched_by_the_liveness_probe(
             await maker.close()
         bus = await connect(nats.settings("ingest"), "ingest", deadline_s=PATIENCE_S)
         assert await stored(bus, "before")
-        full(nats)
+        limit_files(nats.process.pid)
         while await stored(bus, "full"):
             pass
         await until("livenessProbe", monitor, False)
@@ -84,8 +78,7 @@ async def test_a_restart_into_the_full_disk_is_watched_by_the_liveness_probe(
         assert not await stored(bus, "full again"), "the parts write sooner than a probe asks"
         await until("livenessProbe", monitor, False)
         await until("startupProbe", monitor, True)
-        room = resource.prlimit(nats.process.pid, resource.RLIMIT_FSIZE)[1]
-        full(nats, room)
+        limit_files(nats.process.pid, None)
         assert not await stored(bus, "room alone mends nothing")
         nats.stop()  # what `kubectl delete pod nats-0` does, and the liveness probe
         nats.start()

@@ -14,11 +14,11 @@ import subprocess
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import yaml
 
-from runtime.settings import NatsSettings
 from tests.support.forking import GATELOG, PYTHON, Forked
 
 TOKEN = "e2e-token"
@@ -30,6 +30,17 @@ def server_of(kubeconfig: Path) -> tuple[str, str]:
     """The server and bearer token of a kubeconfig's first cluster and user."""
     found = yaml.safe_load(kubeconfig.read_text())
     return found["clusters"][0]["cluster"]["server"], found["users"][0]["user"]["token"]
+
+
+def write_kubeconfig(place: Path, target: Path, *, token: str = "", port: int = 0) -> None:
+    """Write the kubeconfig of `place` for a person who has a token, or by way of a local port."""
+    found = yaml.safe_load(place.read_text())
+    if token:
+        found["users"] = [{"name": found["users"][0]["name"], "user": {"token": token}}]
+    if port:
+        cluster = found["clusters"][0]["cluster"]
+        cluster["server"] = f"{urlsplit(cluster['server']).scheme}://127.0.0.1:{port}"
+    target.write_text(json.dumps(found))
 
 
 class Child:
@@ -54,6 +65,11 @@ class Child:
             self.process = subprocess.Popen(
                 self.argv, env=self.env, stdout=out, stderr=out, stdin=subprocess.DEVNULL
             )
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None, f"{self.name} was never started"
+        return self.process.pid
 
     @property
     def running(self) -> bool:
@@ -182,32 +198,6 @@ class Api:
             if time.monotonic() > end:
                 raise AssertionError(f"never came: {what}")
             await asyncio.sleep(0.05)
-
-
-def environment(
-    nats: NatsSettings, cluster: str, database: str, kubeconfig: Path | None = None
-) -> dict[str, str]:
-    """The settings of gatelog's processes as environment variables; `database` is a URL."""
-    found = {
-        "GATELOG_CLUSTER": cluster,
-        "GATELOG_DATABASE_URL": database,
-        "GATELOG_NATS_URL": nats.url,
-        "GATELOG_NATS_USER": nats.user,
-        "GATELOG_NATS_PASSWORD_FILE": nats.password_file,
-        "GATELOG_LOG_FORMAT": "json",
-    }
-    return found if kubeconfig is None else {**found, "KUBECONFIG": str(kubeconfig)}
-
-
-def migrate(env: dict[str, str], folder: Path) -> None:
-    """Run `gatelog migrate` to its end: the database gets its tables, NATS its streams."""
-    child = Child("migrate", [GATELOG, "migrate"], env, folder)
-    child.start()
-    assert child.process is not None
-    try:
-        assert child.process.wait(120) == 0, child.tail()
-    finally:
-        child.stop()
 
 
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2"

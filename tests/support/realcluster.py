@@ -6,20 +6,14 @@ that no kubelet looks after. Accounts and roles are those of `deploy/`.
 Invariant: what is written here is either of the manifests, or taken away again.
 """
 
-import json
 import os
-import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from gatelog.cluster import clusterinfo, install, policies
 from runtime.settings import Settings
 from tests.deploy.manifests import DEPLOY, objects
-from tests.support.processes import Api, Child, pod
+from tests.support.processes import Api, pod
 
 VARIABLE = "GATELOG_TEST_KUBECONFIG"
 NAMESPACE = "gatelog-system"
@@ -87,13 +81,6 @@ async def token_of(api: Api, account: str, namespace: str = NAMESPACE) -> str:
     return str((await api.call("POST", path, body))["status"]["token"])
 
 
-def write_kubeconfig(place: Path, token: str, target: Path) -> None:
-    """Write the kubeconfig of `place` for somebody else, who has a token."""
-    found = yaml.safe_load(place.read_text())
-    found["users"] = [{"name": found["users"][0]["name"], "user": {"token": token}}]
-    target.write_text(json.dumps(found))
-
-
 async def forget_admission(api: Api) -> None:
     """Take webhooks and policies of gatelog away."""
     gating = map(install.path_of, policies.policies(Settings()))
@@ -122,51 +109,3 @@ async def until_lenient(api: Api) -> None:
         return bool((await api.call("POST", path, body, ok=()))["kind"] == "Pod")
 
     await api.until("nothing is refused", so)
-
-
-class Parts:
-    """Ingest, projector and actuator, started and ended together; `health` has their ports."""
-
-    def __init__(self, children: list[Child], health: dict[str, int]) -> None:
-        self.children = children
-        self.health = health
-
-    def start(self) -> None:
-        """Start all and wait until each says that it is ready."""
-        for child in self.children:
-            child.start()
-        for child in self.children:
-            self._until_ready(child)
-
-    def stop(self) -> None:
-        for child in self.children:
-            child.stop()
-
-    @property
-    def env(self) -> dict[str, str]:
-        return self.children[0].env
-
-    @property
-    def output(self) -> Path:
-        return self.children[0].output
-
-    def text(self) -> str:
-        return "".join(child.text() for child in self.children)
-
-    def tail(self, count: int = 30) -> str:
-        return "\n".join(child.tail(count) for child in self.children)
-
-    def _until_ready(self, child: Child) -> None:
-        end, said = time.monotonic() + 60, ""
-        url = f"http://127.0.0.1:{self.health[child.name]}/readyz"
-        while time.monotonic() < end:
-            assert child.running, child.tail()
-            try:
-                with urllib.request.urlopen(url, timeout=5):
-                    return
-            except urllib.error.HTTPError as error:
-                said = error.read().decode(errors="replace")
-            except OSError as error:
-                said = str(error)
-            time.sleep(0.1)
-        raise AssertionError(f"{child.name} is not ready: {said}\n{child.tail()}")

@@ -24,11 +24,11 @@ from runtime.settings import KubernetesSettings, Settings
 from tests.deploy.compose import free_port
 from tests.support import realcluster
 from tests.support.forking import GATELOG, PYTHON, ran
-from tests.support.processes import Api, Child, Simulator, pod, server_of
+from tests.support.parts import PARTS, Parts, migrate, shipped_environment
+from tests.support.processes import Api, Child, Simulator, pod, server_of, write_kubeconfig
 from tests.support.shippednats import ShippedNats
 
 START_S = 60.0
-_PARTS = {"ingest": "ingest", "projector": "project", "actuator": "actuate"}
 
 
 class Stack:
@@ -119,7 +119,6 @@ class RealStack(Stack):
         self.kubelet = Child(
             "kubelet", [PYTHON, "-m", "tests.support.kubelet", str(place)], {}, folder
         )
-        self.health = {part: free_port() for part in _PARTS}
         self.port = free_port()
         self.up: Any = None
 
@@ -132,20 +131,11 @@ class RealStack(Stack):
         if self.up is None:
             tokens = asyncio.run(self._install())
             for account, token in tokens.items():
-                realcluster.write_kubeconfig(
-                    self.place, token, self.folder / f"{account}.kubeconfig"
-                )
-            migrate = Child("migrate", [GATELOG, "migrate"], self._env("streams"), self.folder)
-            migrate.start()
-            assert migrate.process is not None
-            assert migrate.process.wait(120) == 0, migrate.tail()
+                write_kubeconfig(self.place, self.folder / f"{account}.kubeconfig", token=token)
+            migrate(self._env("streams"), self.folder)
             self.kubelet.start()
             self.kubelet.wait_for('"ready"')
-            children = [
-                Child(part, [GATELOG, command], self._env(part), self.folder)
-                for part, command in _PARTS.items()
-            ]
-            self.up = realcluster.Parts(children, self.health)
+            self.up = Parts(self._env, self.folder, probed=True)
             self.env = self._env("logreader")
             self.up.start()
             asyncio.run(self._until_in_force())
@@ -180,7 +170,7 @@ class RealStack(Stack):
                     await installing.install_fence(kube, Settings())
             finally:
                 await kube.close()
-            names = (*_PARTS, "doctor")
+            names = (*PARTS, "doctor")
             return {name: await realcluster.token_of(api, f"gatelog-{name}") for name in names}
 
     async def _until_in_force(self) -> None:
@@ -192,23 +182,10 @@ class RealStack(Stack):
             await realcluster.forget_admission(api)
 
     def _env(self, user: str) -> dict[str, str]:
-        nats, account = self.log.settings(user), user if user in _PARTS else "doctor"
-        found = {
-            "KUBECONFIG": str(self.folder / f"{account}.kubeconfig"),
-            "GATELOG_DATABASE_URL": f"sqlite:///{self.state}/read-model.sqlite3",
-            "GATELOG_NATS_URL": nats.url,
-            "GATELOG_NATS_USER": nats.user,
-            "GATELOG_NATS_PASSWORD_FILE": nats.password_file,
-            "GATELOG_STREAMS_CREATE": "false",
-            "GATELOG_PROJECTOR_SIGNING_KEY_FILE": str(self.log.secrets / "decision-key.pem"),
-            "GATELOG_ACTUATOR_DECISION_KEYS_FILE": str(self.log.secrets / "decision-keys.pem"),
-            "GATELOG_LEASE_ENABLED": "true",
-            "GATELOG_LEASE_NAMESPACE": realcluster.NAMESPACE,
-            "GATELOG_STATE_DIR": str(self.state),
-            "GATELOG_LOG_FORMAT": "json",
-        }
-        if user in _PARTS:
-            found["GATELOG_HEALTH_PORT"] = str(self.health[user])
+        config = self.folder / f"{user if user in PARTS else 'doctor'}.kubeconfig"
+        database = f"sqlite:///{self.state}/read-model.sqlite3"
+        found = shipped_environment(self.log, user, "default", database, config)
+        found["GATELOG_LEASE_NAMESPACE"] = realcluster.NAMESPACE
         if self.install == "webhook" and user == "ingest":
             found |= {
                 "GATELOG_WEBHOOK_ENABLED": "true",

