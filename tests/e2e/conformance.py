@@ -11,51 +11,23 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.processes import GATELOG, KUEUE_CORE, PYTHON, Child, Simulator, server_of
+from tests.support.forking import PYTHON
+from tests.support.processes import KUEUE_CORE
+from tests.support.stack import Stack, started
 
 CONFORMANCE = Path(__file__).parents[1] / "conformance"
 SCENARIOS = sorted(p.stem for p in (CONFORMANCE / "expected").glob("*.json"))
-READY = r"(?i)ready"
-
-
-class Stack:
-    """A cluster and gatelog on it."""
-
-    def __init__(self, up: Child, server: str, token: str) -> None:
-        self.up = up
-        self.server = server
-        self.token = token
 
 
 @contextmanager
 def stack(folder: Path, mode: str, real: str = "") -> Iterator[Stack]:
     """`gatelog up` in `mode` on the stand-in cluster, or on the one `real` (a kubeconfig) names."""
-    simulator = None
-    kubeconfig = Path(real)
-    if not real:
-        module = KUEUE_CORE if mode == "kueue" else "tests.support.standin"
-        simulator = Simulator(folder, "--kubelet", "off", module=module)
-        simulator.start()
-        kubeconfig = simulator.kubeconfig
-    up = Child(
-        "up",
-        [GATELOG, "up", "--install", "webhook"],
-        {
-            "KUBECONFIG": str(kubeconfig),
-            "GATELOG_MODE": mode,
-            "GATELOG_STATE_DIR": str(folder / "state"),
-            "GATELOG_WEBHOOK_PORT": "0",
-        },
-        folder,
-    )
-    up.start()
-    try:
-        up.wait_for(READY, 60)
-        yield Stack(up, *server_of(kubeconfig))
-    finally:
-        up.stop()
-        if simulator is not None:
-            simulator.stop()
+    module = KUEUE_CORE if mode == "kueue" else "tests.support.standin"
+    # The lab plays the kubelet.
+    found = Stack(folder, "--kubelet", "off", module=module, real=Path(real) if real else None)
+    found.up.env["GATELOG_MODE"] = mode
+    with started(found):
+        yield found
 
 
 def verdicts(folder: Path, mode: str, real: str = "") -> dict[str, str]:
@@ -73,7 +45,8 @@ def verdicts(folder: Path, mode: str, real: str = "") -> dict[str, str]:
 
 
 def _play(running: Stack, out: Path, scenarios: Sequence[str]) -> dict[str, str]:
-    where = ["--server", running.server, "--token", running.token]
+    url, token = running.server
+    where = ["--server", url, "--token", token]
     what = ["--expect", "expected", "--out", str(out), "--parallel", "6", "--only"]
     done = subprocess.run(
         [PYTHON, "lab.py", *where, *what, *scenarios],

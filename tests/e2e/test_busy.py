@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.audit import Cluster, audit
-from tests.e2e.conformance import CONFORMANCE, Stack, stack
+from tests.e2e.conformance import CONFORMANCE, stack
+from tests.support.stack import Stack
 
 pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
 
@@ -57,7 +58,7 @@ async def rest(lab: Any, wrong: Callable[[], Awaitable[list[str]]]) -> None:
 
 async def play(stack: Stack, seed: int) -> None:
     lab_module, scenarios = lab_modules()
-    lab = lab_module.Lab(stack.server, stack.token, f"busy-{seed}", settle=2.0)
+    lab = lab_module.Lab(*stack.server, f"busy-{seed}", settle=2.0)
     try:
         await lab.start()
         await scenarios.prepare(lab)

@@ -25,9 +25,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.e2e.audit import audit
-from tests.e2e.conformance import Stack, stack
+from tests.e2e.conformance import stack
 from tests.e2e.test_busy import empty, lab_modules, rest, snapshot
 from tests.support.recordings import lines, outcome, story
+from tests.support.stack import Stack
 
 pytestmark = pytest.mark.retried("it waits for processes that share two cores with other tests")
 
@@ -234,7 +235,7 @@ def expected(found: list[Act]) -> dict[str, Obj]:
 
 async def replayed(stack: Stack) -> None:
     lab_module, scenarios = lab_modules()
-    lab = lab_module.Lab(stack.server, stack.token, "busy-again", settle=2.0)
+    lab = lab_module.Lab(*stack.server, "busy-again", settle=2.0)
     try:
         await lab.start()
         await scenarios.prepare(lab)

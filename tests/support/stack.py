@@ -40,12 +40,15 @@ class Stack:
         *simulator: str,
         install: str = "webhook",
         module: str = "tests.support.standin",
+        real: Path | None = None,
     ) -> None:
+        """On the cluster whose kubeconfig is `real`, an administrator's, if it is given."""
         self.good = 0
         self.state = folder / "state"
         self.simulator = Simulator(folder, "--kubelet", "scripted", *simulator, module=module)
+        self.real = real
         self.env = {
-            "KUBECONFIG": str(self.simulator.kubeconfig),
+            "KUBECONFIG": str(real or self.simulator.kubeconfig),
             "GATELOG_STATE_DIR": str(self.state),
             "GATELOG_WEBHOOK_PORT": "0",
             "GATELOG_LOG_FORMAT": "json",
@@ -55,10 +58,10 @@ class Stack:
     @property
     def server(self) -> tuple[str, str]:
         """Address and token of an administrator."""
-        return self.simulator.url, self.simulator.token
+        return server_of(self.real) if self.real else (self.simulator.url, self.simulator.token)
 
     def start(self) -> None:
-        if not self.simulator.running:
+        if self.real is None and not self.simulator.running:
             self.simulator.start()
         self.up.start()
         self.up.wait_for(rf'(?s)(?:"event": "ready".*){{{self.up.starts}}}', START_S)
