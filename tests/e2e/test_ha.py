@@ -196,7 +196,7 @@ async def test_a_replica_may_die_stand_still_or_be_replaced(
             await make_queue(api, PROBES, cpu=str(QUOTA))
             watch, load, probes = (
                 QuotaWatch(api, NAMESPACE),
-                Users(api, NAMESPACE),
+                Users(api, NAMESPACE, pause_s=(0.2, 0.8)),
                 Users(api, PROBES),
             )
             watching = asyncio.create_task(watch.run())

@@ -125,7 +125,7 @@ async def test_the_projector_goes_on_in_the_new_read_model(
         async with Api(simulator.url, TOKEN) as api:
             await make_queue(api, NAMESPACE, cpu=str(QUOTA))
             parts.start()
-            load = Load(api, NAMESPACE, seed=SEED, pause_s=(0.05, 0.2))
+            load = Load(api, NAMESPACE, seed=SEED, pause_s=(0.1, 0.4))
             load.start()
             await api.until("the first groups", looking.first, 60)
             watching = asyncio.create_task(looking.run())
