@@ -63,6 +63,8 @@ class Scheduler:
         self._reclaimers = Reclaimers(self.cache, self._nominator)
         self._new: dict[str, Entered] = {}
         """Who was admitted in this pass, and is not admitted outside of it yet."""
+        self._started = False
+        """One that a start was reserved for was admitted in this pass."""
         self.withdrawn: Counter[tuple[str, str]] = Counter()
         """Whose admission was withdrawn in this pass, and for whom: how often."""
         self._as_kueue = self.cache.configuration.as_kueue
@@ -118,8 +120,9 @@ class Scheduler:
         if self._as_kueue:
             for verdict in failures:
                 second_pass.enter(cache, verdict)
-        if self.withdrawn and now >= cache.starts.due_at:
-            self._nominator.starts.review()  # whose admission was withdrawn has its turn again
+        if self._started or (self.withdrawn and now >= cache.starts.due_at):
+            # What they took counts, and whose admission was withdrawn has its turn again.
+            self._nominator.starts.review()
         return Verdicts(
             heads=tuple(heads),
             admitted=tuple(admitted),
@@ -130,6 +133,7 @@ class Scheduler:
     def _begin(self) -> None:
         self._reclaimers.begin()
         self._new.clear()
+        self._started = False
         self.withdrawn.clear()
         self._nominator.spared.clear()
         self.cache.claims.overtaken.clear()
@@ -390,8 +394,8 @@ class Scheduler:
         )
         self._new[waiter.id] = self.cache.admit(waiter, reservation)
         if waiter.id in self.cache.starts.by_id:
-            # The next one has its turn before any other is tried.
-            self._nominator.starts.review(amid=True)
+            self._nominator.starts.started(waiter.id)
+            self._started = True
         return AdmissionVerdict(
             id=waiter.id, cluster_queue=queue, pod_sets=pod_sets, borrowing=borrowing
         )

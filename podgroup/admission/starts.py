@@ -51,16 +51,13 @@ class Starts:
 
     # Who has waited too long
 
-    def review(self, *, amid: bool = False) -> None:
-        """Work out anew what does not hold any more, and reserve starts that are due.
-
-        `amid`: heads are being tried, and who is first in a StrictFIFO queue may be one of them.
-        """
+    def review(self) -> None:
+        """Work out anew what does not hold any more, and reserve starts that are due."""
         cache, starts = self._cache, self._starts
         for start in list(starts.by_id.values()):
             waiter = cache.queues.waiting.get(start.id)
             queue = cache.queues.queue_of(waiter) if waiter is not None else None
-            if waiter is None or queue is None or not self._keeps(queue, waiter, start, amid):
+            if waiter is None or queue is None or not self._keeps(queue, waiter, start):
                 starts.end(start.id)
             elif start.id not in cache.claims.by_id:
                 anew = self._anew(queue, waiter, start)
@@ -69,46 +66,55 @@ class Starts:
                 elif anew is not start:
                     starts.reserve(anew)
         if cache.wake_ups.now >= starts.due_at:
-            self._look(amid=amid)
+            starts.due_at = NEVER
+            for _, queue in sorted(cache.objects.cluster_queues.items()):
+                self._look(queue)
 
-    def _look(self, *, amid: bool) -> None:
-        """Reserve starts for the oldest of each ClusterQueue, one in a flavor at most."""
-        cache, starts = self._cache, self._starts
-        now, longest_s = cache.wake_ups.now, starts.longest_wait_s
-        taken = self._flavors_taken
-        starts.due_at = NEVER
-        for _, queue in sorted(cache.objects.cluster_queues.items()):
-            if not queue.active:
-                continue
-            if amid and queue.strict and not queue.first_of_all:
-                starts.due_at = min(starts.due_at, now)
-                continue
-            passed_over = set(queue.starts)
-            # Behind the first one of a StrictFIFO queue none starts whatever its flavor is.
-            while not (queue.offer.flavors <= taken(queue) or (queue.strict and queue.starts)):
-                waiter = min(queue.lines.oldest(passed_over), key=_age, default=None)
-                if waiter is None:
-                    break
-                if now < waiter.since + longest_s:
-                    starts.await_from(waiter.since)
-                    break
-                eligible = _eligible(waiter) and not self._behind(queue, waiter)
-                start = self._worked_out(queue, waiter) if eligible else None
-                if start is not None and not self._taken(queue, start):
-                    starts.reserve(start)
-                    cache.claims.unblock(queue)
-                    passed_over.add(waiter.id)
-                else:  # it may fit another time, and so may those like it
-                    starts.due_at = min(starts.due_at, now + longest_s)
-                    passed_over.update(one.id for one in queue.lines if one.shape is waiter.shape)
+    def started(self, id: str) -> None:
+        """Let the next one of its ClusterQueue have its turn, as a workload starts that had it.
 
-    def _keeps(
-        self, queue: CachedQueue, waiter: PendingWorkload, start: ReservedStart, amid: bool
-    ) -> bool:
+        That is amid a pass: other starts are worked out anew before the next one. Heads are being
+        tried, and who is first in a StrictFIFO queue may be one of them.
+        """
+        starts = self._starts
+        queue = self._cache.objects.cluster_queues[starts.by_id[id].queue]
+        due_at = starts.due_at
+        starts.end(id)
+        if queue.strict and not queue.first_of_all:
+            return
+        starts.due_at = due_at
+        self._look(queue)
+
+    def _look(self, queue: CachedQueue) -> None:
+        """Reserve starts for the oldest of a ClusterQueue, one in a flavor at most."""
+        if not queue.active:
+            return
+        starts, taken = self._starts, self._flavors_taken
+        now, longest_s = self._cache.wake_ups.now, starts.longest_wait_s
+        passed_over = set(queue.starts)
+        # Behind the first one of a StrictFIFO queue none starts whatever its flavor is.
+        while not (queue.offer.flavors <= taken(queue) or (queue.strict and queue.starts)):
+            waiter = min(queue.lines.oldest(passed_over), key=_age, default=None)
+            if waiter is None:
+                break
+            if now < waiter.since + longest_s:
+                starts.await_from(waiter.since)
+                break
+            eligible = _eligible(waiter) and not self._behind(queue, waiter)
+            start = self._worked_out(queue, waiter) if eligible else None
+            if start is not None and not self._taken(queue, start):
+                starts.reserve(start)
+                self._cache.claims.unblock(queue)
+                passed_over.add(waiter.id)
+            else:  # it may fit another time, and so may those like it
+                starts.due_at = min(starts.due_at, now + longest_s)
+                passed_over.update(one.id for one in queue.lines if one.shape is waiter.shape)
+
+    def _keeps(self, queue: CachedQueue, waiter: PendingWorkload, start: ReservedStart) -> bool:
         """Tell whether a workload may be tried in the ClusterQueue that its start is in."""
         here = queue.active and queue.spec.name == start.queue
         in_line = here and waiter.place is not queue.lines
-        return in_line and (amid or not self._behind(queue, waiter))
+        return in_line and not self._behind(queue, waiter)
 
     def _behind(self, queue: CachedQueue, waiter: PendingWorkload) -> bool:
         """Tell whether a workload waits behind another that none passes in a StrictFIFO queue."""

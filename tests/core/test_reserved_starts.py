@@ -5,6 +5,8 @@ is reserved is put off by nothing but what could take the quota back at once.
 """
 
 import heapq
+import sys
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from podgroup.admission import Scheduler
 from podgroup.admission.cache.reserved_starts import ReservedStart
 from podgroup.admission.model import Configuration, PodSet, Workload
+from podgroup.admission.starts import Starts
 from podgroup.model.names import MAX_EXEC_SECONDS
 from podgroup.model.objects import ClusterQueueView, FlavorQuotas, Quota, ResourceGroup
 from podgroup.model.policy import Policy
@@ -194,6 +197,32 @@ def test_a_group_that_never_fits_has_no_start_and_keeps_no_other_off() -> None:
     day.passes(20)
     assert day.reserved() == {"small": None}
     assert day.passes(50) == ["small"]
+
+
+def test_a_start_is_worked_out_anew_as_often_however_many_start_in_a_pass() -> None:
+    names = [f"q{number:02}" for number in range(24)]
+    day = Day([queue(name, {"f": 10}, cohort="c") for name in names])
+    for name in names:
+        for number in range(4):
+            day.comes(workload(f"{name}-{number}", 2, 0, 60, to=name), 60)
+    day.passes(0)
+    for age, size in enumerate((9, 9, 1)):
+        for name in names:
+            day.comes(workload(f"{name}-{age}-waits", size, 1 + age, 30, to=name), 30)
+    day.passes(7)
+    reserved, calls = day.reserved(), 0
+
+    def profiler(frame: FrameType, event: str, _: object) -> None:
+        nonlocal calls
+        calls += event == "call" and frame.f_code is Starts._worked_out.__code__
+
+    sys.setprofile(profiler)
+    try:
+        started = [one for one in day.passes(60) if one in reserved]
+    finally:
+        sys.setprofile(None)
+    assert len(started) > 5
+    assert calls < 5 * len(reserved), f"{len(started)} of {len(reserved)} started, {calls} searches"
 
 
 def test_without_the_setting_and_as_kueue_none_is_reserved() -> None:
