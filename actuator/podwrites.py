@@ -111,7 +111,7 @@ async def _ungate_read(
     unread.looked(seen, tried)
     match patches.ungate(command, pod, untrack=seen.untrack and _lets_in(command)):
         case patches.Unchanged():
-            return applied(found, f"{found.path}: the gates are gone already")
+            return applied(found, f"{found.path}: the gates are gone already", unchanged=True)
         case patches.Conflict(message=message):
             return rejected(f"{found.path}: {message}", CONFLICT)
         case patches.Patch(operations=operations):

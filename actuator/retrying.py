@@ -140,6 +140,8 @@ class RetryingExecutor:
             resource_version=verdict.resource_version,
             by="actuator",
             parked=parked,
+            # A write before this one may have been carried out though its answer was lost.
+            unchanged=verdict.unchanged and attempt == held.delivery.delivery == 1,
         )
         return self._outcomes.record(outcome)
 

@@ -60,9 +60,18 @@ class Verdict(Struct, frozen=True, kw_only=True):
     again: bool = False
     whole_server: bool = False
     retry_after_s: float | None = None
+    unchanged: bool = False
+    """The object was as commanded already, so nothing was written."""
 
 
-def applied(reply: Reply, message: str = "", *, uid: str = "", version: str = "") -> Verdict:
+def applied(
+    reply: Reply,
+    message: str = "",
+    *,
+    uid: str = "",
+    version: str = "",
+    unchanged: bool = False,
+) -> Verdict:
     """Return the verdict that the server has what the command wants, as `reply` shows.
 
     `uid` and `version` stand in where the answer holds no object (a DELETE may answer a Status).
@@ -73,6 +82,7 @@ def applied(reply: Reply, message: str = "", *, uid: str = "", version: str = ""
         http_status=reply.status,
         uid=reply.uid or uid,
         resource_version=reply.resource_version or version,
+        unchanged=unchanged,
     )
 
 

@@ -21,6 +21,7 @@ from podgroup.fold import sentences as say
 from podgroup.fold.common import end_expectation, index, mark, note
 from podgroup.fold.group import ending, mirror, reporting
 from podgroup.fold.leaving import gone
+from podgroup.fold.progress import ungated_elsewhere
 from podgroup.fold.workloads import workload_is_gone
 from podgroup.log.events import OutcomeRecorded, TimerFired
 from podgroup.log.journal import At, OutcomeRow, ParkedRow
@@ -76,6 +77,8 @@ def _attempted(world: World, here: At, event: OutcomeRecorded) -> None:
     )
     if event.status not in FINAL:
         return
+    if event.unchanged:
+        ungated_elsewhere(world, here, event.uid)
     target = world.expecting.get(event.decision)
     if target is None:
         marking.outcome(world, here, event)

@@ -50,7 +50,7 @@ def gates_removed(world: World, here: At, group: Group, pod: Pod, before: PodVie
         # better than the writer before.
         traced = (view.writer, view.written_at) != (before.writer, before.written_at)
         by = view.writer if traced else ""
-        if traced and not by and pod.ungate_decided:
+        if traced and not by and pod.ungate_decided and not pod.ungated_elsewhere:
             by = FIELD_MANAGER  # the writer cleared managedFields, as the actuator does
         write_gate(world, pod, gate, added_at, here.at, by)
         note(world, here, "GateRemoved", group.id, view.uid, gate, say.removed_by(by))
@@ -58,6 +58,19 @@ def gates_removed(world: World, here: At, group: Group, pod: Pod, before: PodVie
             pod.opened = True
             pod.ungated_at = here.at
             group.roles[pod.role].ungated += 1
+
+
+def ungated_elsewhere(world: World, here: At, uid: str) -> None:
+    """Take back that gatelog removed the gate of a pod: its actuator found the gate gone."""
+    pod = world.pods.get(uid)
+    if pod is None or pod.ungated_elsewhere:
+        return
+    pod.ungated_elsewhere = True
+    world.journal.pods.add(uid)
+    if pod.ungated_at is not None and ADMISSION_GATE not in pod.view.gates:
+        added_at = pod.gate_added.get(ADMISSION_GATE, pod.view.created_at)
+        write_gate(world, pod, ADMISSION_GATE, added_at, pod.ungated_at)
+        note(world, here, "GateRemoved", pod.group, uid, ADMISSION_GATE, say.REMOVED_ELSEWHERE)
 
 
 def progress(world: World, here: At, group: Group, pod: Pod) -> None:

@@ -27,6 +27,7 @@ LEFT_BEHIND: Final = "left behind"
 LEFT_OUT: Final = "left out"
 NOT_INSTALLED: Final = "kind is not installed"
 AN_OPERATOR: Final = "an operator"
+REMOVED_ELSEWHERE: Final = "by another client: it was gone before gatelog's write"
 START_FAILED: Final = "pod and admission contradict each other"
 
 

@@ -188,7 +188,7 @@ class OutcomeRecorded(EventBase, tag="outcome_recorded.v1", frozen=True, kw_only
     `delivery` counts deliveries of the decision's message, `attempt` tries within it (both from 1).
     `uid` and `resource_version` are the written object's after the write. `parked` is the place in
     DECISIONS (`sequence/place`) of a decision that was parked because it cannot be read or carried
-    out, else "".
+    out, else "". `unchanged`: the object was as commanded before any write of this decision.
     """
 
     decision: str
@@ -202,6 +202,7 @@ class OutcomeRecorded(EventBase, tag="outcome_recorded.v1", frozen=True, kw_only
     resource_version: str = ""
     by: str = ""
     parked: str = ""
+    unchanged: bool = False
 
 
 class DecisionRefused(EventBase, tag="decision_refused.v1", frozen=True, kw_only=True):

@@ -129,6 +129,8 @@ class Pod(Struct, gc=False):
     rejections: int = 0
     """How often in a row the write in `refused` was rejected: the next try comes later."""
     ungate_decided: bool = False
+    ungated_elsewhere: bool = False
+    """The actuator found the gate gone: another client removed it."""
     """We decided to ungate the pod."""
     larger: bool = False
     """The pod requests more than its role, for which quota is given."""

@@ -33,6 +33,7 @@ FROZEN = {
     "LEFT_OUT": "left out",
     "NOT_INSTALLED": "kind is not installed",
     "AN_OPERATOR": "an operator",
+    "REMOVED_ELSEWHERE": "by another client: it was gone before gatelog's write",
     "START_FAILED": "pod and admission contradict each other",
 }
 MADE = [
