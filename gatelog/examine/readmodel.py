@@ -67,7 +67,8 @@ def examine(settings: Settings, at: Installation = UNKNOWN) -> Examined:
     except (CommandFailed, DatabaseError) as error:
         doing = f"is database.url right? {remedy('database', at)}"
         if "://" not in settings.database.url or settings.database.url.startswith("sqlite"):
-            doing = "is database.url (or state_dir) right? A first `gatelog up` makes the file"
+            made = remedy("schema", at) if at.pod else "a first `gatelog up` makes the file"
+            doing = f"is database.url (or state_dir) right? If so: {made}"
         return Examined([fail(AREA, "reachable", explain(error).sentence, doing)], None)
 
 
