@@ -201,12 +201,12 @@ def _time_starts(ctx: RuleContext, cache: SchedulerCache) -> Conclusions:
 
 def _record_use(ctx: RuleContext, ledger: Ledger, key: tuple[str, str]) -> Conclusions:
     """Conclude the recent use of a LocalQueue; the record outlives a restart."""
-    at = ledger.as_of(key)
-    if at is None:
+    balance = ledger.balance(key)
+    if balance is None:
         yield Used("", "/".join(key))
         return
-    consumed = tuple((name, str(amount)) for name, amount in sorted(ledger.consumed(key).items()))
-    yield Used("", "/".join(key), consumed, asked.moment(at))
+    consumed = tuple((name, str(amount)) for name, amount in sorted(balance.consumed.items()))
+    yield Used("", "/".join(key), consumed, asked.moment(balance.at))
 
 
 def _explain_wait(ctx: RuleContext, identity: str) -> Conclusions:

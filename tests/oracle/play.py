@@ -259,8 +259,9 @@ class Play:
             final["cohortShares"] = {n: share_of(node).value for n, node in forest.cohorts.items()}
         if cache.reservations.ledger is not None:
             final["afs"] = {
-                name: cache.reservations.ledger.consumed((namespace, name))
+                name: dict(balance.consumed) if balance is not None else {}
                 for namespace, name in cache.objects.local_queues
+                for balance in (cache.reservations.ledger.balance((namespace, name)),)
             }
         return final
 

@@ -27,108 +27,82 @@ _PLACES: Final[Decimal] = Decimal("1e-9")
 _MILLI: Final[Decimal] = Decimal(1000)
 
 
-class _Account:
-    __slots__ = ("at", "consumed")
-
-    def __init__(self, at: float, consumed: Mapping[str, str]) -> None:
-        self.at = at
-        self.consumed = {resource: Decimal(amount) for resource, amount in consumed.items()}
-
-
 class Balance(NamedTuple):
-    """An account at a moment."""
+    """What a LocalQueue has used lately, by resource, as of a time in seconds."""
 
     at: float
     consumed: Mapping[str, Decimal]
 
 
 class Ledger:
-    """Accounts of LocalQueues; times in seconds."""
+    """Balances of LocalQueues; times in seconds."""
 
     def __init__(self, sharing: UsageSharing) -> None:
         self._sharing = sharing
         self._weights = dict(sharing.weights)
-        self._accounts: dict[Key, _Account] = {}
+        self._balances: dict[Key, Balance] = {}
         self.marked: set[Key] = set()
-        """Accounts that changed since this was read last."""
-
-    def consumed(self, key: Key) -> dict[str, Decimal]:
-        """Return what a LocalQueue is remembered to have used, per resource."""
-        account = self._accounts.get(key)
-        return {} if account is None else dict(account.consumed)
-
-    def as_of(self, key: Key) -> float | None:
-        """Return when an account was last brought up to date, None if there is none."""
-        account = self._accounts.get(key)
-        return None if account is None else account.at
-
-    def restore(self, key: Key, consumed: Mapping[str, str], at: float) -> None:
-        """Open an account as it was."""
-        self._accounts[key] = _Account(at, consumed)
+        """LocalQueues whose balance changed since this was read last."""
 
     def balance(self, key: Key) -> Balance | None:
-        """Return what an account holds, None if there is none."""
-        account = self._accounts.get(key)
-        return None if account is None else Balance(account.at, dict(account.consumed))
+        """Return the balance of a LocalQueue, None if there is none."""
+        return self._balances.get(key)
+
+    def restore(self, key: Key, consumed: Mapping[str, str], at: float) -> None:
+        """Enter a balance as the log has it, in decimal text by resource."""
+        self._balances[key] = Balance(at, {name: Decimal(text) for name, text in consumed.items()})
 
     def put_back(self, key: Key, balance: Balance | None) -> None:
-        """Have an account as it was."""
+        """Have the balance that was there before, None: none."""
         self.marked.add(key)
         if balance is None:
-            self._accounts.pop(key, None)
+            self._balances.pop(key, None)
         else:
-            account = self._accounts[key] = _Account(balance.at, {})
-            account.consumed = dict(balance.consumed)
+            self._balances[key] = balance
 
     def used(self, queue: LocalQueueView) -> float:
         """Return a LocalQueue's use as one number, by resource weights and its own."""
-        account = self._accounts.get((queue.namespace, queue.name))
-        consumed = {} if account is None else account.consumed
+        balance = self._balances.get((queue.namespace, queue.name))
+        consumed = {} if balance is None else balance.consumed
         return weighted_use(consumed, self._weights, queue.weight_nano / WHOLE)
 
     def sample(self, queue: LocalQueueView, usage: Mapping[str, int], now: float) -> None:
-        """Bring an account up to now, unless that was done less than an interval ago."""
+        """Bring a balance up to now, unless that was done less than an interval ago."""
         key = (queue.namespace, queue.name)
-        account = self._accounts.get(key)
-        if account is None:
-            account = self._accounts[key] = _Account(now, {})
-            self.marked.add(key)
-        elif now - account.at < self._sharing.sampling_s:
+        known = self._balances.get(key)
+        if known is not None and now - known.at < self._sharing.sampling_s:
             return
         self.marked.add(key)
-        if self._sharing.half_life_s == 0:
-            account.consumed, account.at = {}, now
-        else:
-            self._settle(account, usage, now)
+        empty = self._sharing.half_life_s == 0
+        self._balances[key] = Balance(now, {}) if empty else self._settled(key, usage, now)
 
     def admitted(
         self, key: Key, requests: Mapping[str, int], usage: Mapping[str, int], now: float
     ) -> None:
         """Charge an admission; `usage` is what the LocalQueue uses with it."""
-        account = self._accounts.get(key)
-        if account is None:
-            account = self._accounts[key] = _Account(now, {})
         self.marked.add(key)
-        self._settle(account, usage, now)
+        at, before = self._settled(key, usage, now)
+        consumed = dict(before)
         share = self._alpha(self._sharing.sampling_s)
         for resource, amount in requests.items():
             penalty = _times(_standard(resource, amount), share)
-            before = account.consumed.get(resource, Decimal(0))
-            account.consumed[resource] = _EXACT.add(before, penalty)
+            consumed[resource] = _EXACT.add(consumed.get(resource, Decimal(0)), penalty)
+        self._balances[key] = Balance(at, consumed)
 
     def forget(self, key: Key) -> None:
-        """Close an account."""
-        if self._accounts.pop(key, None) is not None:
+        """Strike out the balance of a LocalQueue that is gone."""
+        if self._balances.pop(key, None) is not None:
             self.marked.add(key)
 
-    def _settle(self, account: _Account, usage: Mapping[str, int], now: float) -> None:
-        share = self._alpha(max(0.0, now - account.at))
-        kept = {r: _times(amount, 1 - share) for r, amount in account.consumed.items()}
+    def _settled(self, key: Key, usage: Mapping[str, int], now: float) -> Balance:
+        """Return a balance as of now, with what is in `usage` used since the last look."""
+        at, consumed = self._balances.get(key) or Balance(now, {})
+        share = self._alpha(max(0.0, now - at))
+        kept = {r: _times(amount, 1 - share) for r, amount in consumed.items()}
         for resource, amount in usage.items():
             more = _times(_standard(resource, amount), share)
             kept[resource] = _EXACT.add(kept.get(resource, Decimal(0)), more)
-        account.consumed = kept
-        account.at = max(now, account.at)
+        return Balance(max(now, at), kept)
 
     def _alpha(self, seconds: float) -> float:
         """Return the weight of what is new after some time."""
