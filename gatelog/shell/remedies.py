@@ -118,8 +118,8 @@ REMEDIES: Final[dict[str, Remedy]] = {
         "start gatelog up again",
         _ONE_POD,
         "`kubectl -n {ns} get pod nats-0` says how nats-server is; `kubectl -n {ns} delete pod "
-        "nats-0` starts it anew; if it is not there: {installed}. Are nats.url, nats.user and its "
-        "password its own?",
+        "nats-0 --grace-period=10` starts it anew, also where it hangs; if it is not there: "
+        "{installed}. Are nats.url, nats.user and its password its own?",
     ),
     "streams": Remedy(
         "`gatelog migrate` makes streams and consumers, and so does a new start of gatelog up",
@@ -141,7 +141,8 @@ REMEDIES: Final[dict[str, Remedy]] = {
         "Where a Job fills gatelog-nats: `kubectl -n {ns} patch secret gatelog-nats --type=merge "
         """-p '{{"data":{{"decision-keys.pem":null}}}}'`; `kubectl -n {ns} delete job -l """
         "app.kubernetes.io/component=secrets`; {installed}. Then: `kubectl -n {ns} rollout restart "
-        "deployment gatelog-projector gatelog-actuator`",
+        "deployment gatelog-projector gatelog-actuator`; what was refused meanwhile is sent again "
+        "a minute after that (projector.decision_timeout_s)",
     ),
     "database": Remedy(
         "is there room on the disk of the state directory, and may it be written? It is tried "
