@@ -2,7 +2,7 @@
 
 Theory. A quota too large for 64 bits has no limit in Kueue. Here it is a number so large that no
 sum of real amounts reaches it, so that plain integer arithmetic keeps its sense: without limit plus
-or minus anything real stays without limit, less itself it is zero.
+or minus any real amount stays without limit, less itself it is zero.
 
 Resources are walked in the order of the 64-bit FNV-1a hash of their names, then by name: which
 resource a message names first, and which resource group is tried first, follows from it.
@@ -27,15 +27,15 @@ PODS: Final[str] = "pods"
 
 
 def bounded(amount: int) -> int:
-    """Return a quota as it is counted: what does not fit 64 bits has no limit."""
+    """Return a quota as it is counted: a quota beyond 64 bits has no limit."""
     return UNLIMITED if amount >= MAX_INT64 else amount
 
 
 def summed(quota: int) -> int:
-    """Return a sum of quotas as Kueue counts it: with limits, it is less than what has none.
+    """Return a sum of quotas as Kueue counts it: a sum with limits is less than no limit.
 
-    An amount that was cut to 64 bits (`quantities.capped`) may be any larger one, so it fits
-    nowhere but where there is no limit.
+    An amount that was cut to 64 bits (`quantities.capped`) may be any larger amount, so it fits
+    only where there is no limit.
     """
     return quota if quota >= _BEYOND else min(quota, MAX_INT64 - 1)
 

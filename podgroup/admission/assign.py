@@ -1,14 +1,14 @@
 """Flavor assignment: which flavor each podset gets in a ClusterQueue, or why none.
 
-Theory. All resources of one resource group that a podset asks for come from one flavor. Flavors
-are tried in the ClusterQueue's order. For each, every resource is held against what the queue may
-ever have, what is available now, and, if policies allow it, what victims would give; the worst of
-them is the flavor's rating. Fungibility says whether a rating ends the search and which of two is
-preferred. The search may begin behind the flavor that an earlier one stopped at. (Kueue:
-pkg/scheduler/flavorassigner.)
+Theory. All resources of a resource group that a podset requests come from one flavor. Flavors are
+tried in the ClusterQueue's order. For each flavor, every resource is compared with the queue's
+potential, with what is available now, and, if policies allow it, with what victims would give; the
+worst resource makes the flavor's rating. Fungibility says whether a rating ends the search and
+which of two ratings is preferred. The search may begin behind the flavor at which an earlier search
+stopped. (Kueue: pkg/scheduler/flavorassigner.)
 
-With a *present* tree beside the one that is decided on, a resource fits only if it does in both:
-what fits only after evictions that are under way is rated like something that can be reclaimed.
+With a *present* tree beside the tree of decisions, a resource fits only if it fits in both: a
+request that fits only after evictions under way is rated as if quota could be reclaimed for it.
 
 Invariant: nothing is changed; a plan that fits takes no more than is available.
 """
@@ -41,7 +41,7 @@ from podgroup.model.shortage import Shortage
 from podgroup.model.wording import UNAVAILABLE
 
 Search = Callable[[Set[FlavorResource], Usage], list[Victim]]
-"""Whom to preempt so that the second argument fits, given that the first is lacking."""
+"""(lacking flavors and resources, request) -> the victims by whose preemption the request fits."""
 
 
 class Kind(IntEnum):
@@ -84,8 +84,8 @@ class Offer:
 class Request(NamedTuple):
     """A workload's request to a ClusterQueue.
 
-    `resume` is where an earlier search stopped. `only`, if given, is per podset the one flavor that
-    each resource may come from.
+    `resume` is where an earlier search stopped. `only`, if given, is per podset the flavor from
+    which each resource has to come.
     """
 
     offer: Offer
@@ -97,17 +97,17 @@ class Request(NamedTuple):
 
     @property
     def node(self) -> Node:
-        """The ClusterQueue's node in the trees that are decided on."""
+        """The ClusterQueue's node in the trees of decisions."""
         return self.nodes[self.offer.queue.name]
 
 
 NONE: Final[frozenset[tuple[str, str]]] = frozenset()
 _MOST_TRIES: Final = 64
-"""Searches for flavors of one podset that do not contradict each other."""
+"""Most searches for flavors of a podset that do not contradict each other."""
 
 
 class _Found(NamedTuple):
-    """Flavors of one resource group; `clashes`: what was in the way of some."""
+    """Flavors of a resource group; `clashes`: flavors of other groups that excluded some."""
 
     choices: dict[str, Choice]
     reasons: list[str]
@@ -117,7 +117,7 @@ class _Found(NamedTuple):
 
 
 class _SetFound(NamedTuple):
-    """Flavors of one podset."""
+    """Flavors of a podset."""
 
     choices: dict[str, Choice]
     reasons: list[str]
@@ -127,10 +127,10 @@ class _SetFound(NamedTuple):
 
 
 class _Attempt(NamedTuple):
-    """A search for the flavors of one podset.
+    """A search for the flavors of a podset.
 
-    `chosen` has what was found for other groups; flavors in `without`, beside a resource of their
-    group, are not looked at.
+    `chosen` has the flavors that were found for other groups; flavors in `without`, each beside a
+    resource of its group, are not looked at.
     """
 
     place: int
@@ -153,7 +153,7 @@ class Assigner:
         self._short: dict[FlavorResource, Shortage] = {}
 
     def plan(self, request: Request, search: Search) -> Plan:
-        """Return which flavors a workload would get."""
+        """Return the flavors that a workload would get."""
         offer, shape = request.offer, request.shape
         self._short = {}
         sets: list[SetPlan] = []
@@ -173,10 +173,10 @@ class Assigner:
         return Plan(sets, usage, failure, tuple(self._short.values()))
 
     def _pod_set(self, request: Request, index: int, assigned: Usage, search: Search) -> _SetFound:
-        """Find flavors for one podset, no two of which want different nodes.
+        """Find flavors for a podset, no two of which contradict each other on nodes.
 
-        Where a flavor that was found first is in the way of all that are there for other
-        resources, the search is made again without it.
+        Where the flavor that was found first contradicts all flavors of other resources, the search
+        is made again without it.
         """
         found = [self._attempt(request, index, assigned, search, frozenset())]
         waiting = [frozenset([one]) for one in found[0].clashes]
@@ -201,7 +201,7 @@ class Assigner:
         search: Search,
         without: Set[tuple[str, str]],
     ) -> _SetFound:
-        """Find flavors for one podset, resource group by resource group."""
+        """Find flavors for a podset, resource group by resource group."""
         offer, asked = request.offer, request.shape.requests(request.offer.covers_pods)[index]
         choices: dict[str, Choice] = {}
         attempt = _Attempt(index, assigned, search, choices, without)
@@ -237,7 +237,7 @@ class Assigner:
         return bool(offer.flavors) and all(one is not None and one.topology for one in known)
 
     def _flavor(self, request: Request, attempt: _Attempt, trigger: str) -> _Found:
-        """Find one flavor for all resources of `trigger`'s group that a podset asks for."""
+        """Find the flavor of all resources in `trigger`'s group that a podset requests."""
         offer, index = request.offer, attempt.place
         group, asked = offer.group_of[trigger], request.shape.requests(offer.covers_pods)[index]
         wanted = {name: amount for name, amount in asked.items() if name in group.covered}
@@ -291,10 +291,10 @@ class Assigner:
         wanted: Mapping[str, int],
         reasons: list[str],
     ) -> tuple[Rating, dict[str, Rating], list[str]]:
-        """Rate a flavor for what is wanted of it; adds why a resource does not fit.
+        """Rate a flavor for a request; add to `reasons` why a resource does not fit.
 
-        Returns the rating, that of each resource up to the first that does not fit, and the kinds
-        of failure.
+        Returns the rating, the ratings of resources up to the first that does not fit, and the
+        kinds of failure.
         """
         rating = _BEST
         rated: dict[str, Rating] = {}
@@ -315,9 +315,9 @@ class Assigner:
         return rating, rated, kinds
 
     def _clash(self, name: str, chosen: Mapping[str, Choice], clashes: set[tuple[str, str]]) -> str:
-        """Say which flavor that was chosen for the same pods wants another node; note which.
+        """Say which flavor chosen for the same pods contradicts a flavor; note each in `clashes`.
 
-        A flavor is noted beside the first resource of its group: it may be in several groups.
+        A flavor is noted beside the first resource of its group, as it may be in several groups.
         """
         said, noted = "", set()
         for resource, choice in chosen.items():
@@ -343,7 +343,7 @@ class Assigner:
     def _quota(
         self, request: Request, key: FlavorResource, amount: int, assigned: int, search: Search
     ) -> tuple[Rating, str, str]:
-        """Rate one resource of one flavor; also why it does not fit, and what kind of failure."""
+        """Rate a resource of a flavor; return also why it does not fit, and the kind of failure."""
         flavor, resource = key
         node = request.node
         value = amount + assigned
@@ -397,7 +397,7 @@ def _simulated(
 
 
 def level_of(node: Node, key: FlavorResource, amount: int) -> tuple[int, bool]:
-    """Return how far up the tree an amount comes from, and whether less than the tree suffices.
+    """Return how far up the tree an amount comes from, and whether a part of the tree suffices.
 
     0 is the queue's own quota; other levels are heights of cohorts, larger means further away.
     """

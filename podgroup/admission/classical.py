@@ -1,8 +1,8 @@
-"""Classical preemption: within the queue, and of what others borrow, without regard to shares.
+"""Classical preemption: within the queue, and of borrowers, without regard to shares.
 
-Theory. A ClusterQueue whose request fits the quota of one of the cohorts above it has a right to
-that quota: below that cohort borrowers must give way (*hierarchy*). Beyond, borrowers give way too,
-but a preemptor that would borrow itself may take lower priorities only, and only if
+Theory. A ClusterQueue whose request fits the quota of a cohort above it has a right to that quota:
+below that cohort borrowers must give way (*hierarchy*). Beyond, borrowers give way too, but a
+preemptor that would borrow itself may take lower priorities only, and only if
 ``borrowWithinCohort`` allows it (*priority*). Candidates are taken one by one until the request
 fits; then as many as possible are spared. (Kueue: pkg/scheduler/preemption/classical.)
 
@@ -39,15 +39,15 @@ class _Candidate(NamedTuple):
     holding: AdmittedWorkload
     reason: str
     borrowing_too: bool
-    """May be taken by a preemptor that borrows."""
+    """A preemptor that borrows may take the candidate."""
     common: Node | None
-    """The lowest cohort above both; None within the preemptor's own queue."""
+    """The lowest cohort above candidate and preemptor; None within the preemptor's own queue."""
 
 
 def search(
     field: Field, preemptor: Preemptor, needs: Set[FlavorResource], requests: Usage
 ) -> list[Victim]:
-    """Return whom to preempt so that `requests` fit; none if that cannot be done."""
+    """Return the victims whose preemption makes `requests` fit; none if no preemption does."""
     own = [
         _Candidate(other, PREEMPTED_IN_CLUSTER_QUEUE, True, None)
         for other in in_order(
@@ -131,7 +131,7 @@ def _from_others(
 
 
 def _fits_own(node: Node, requests: Usage) -> tuple[bool, Usage]:
-    """Tell whether requests fit the node's own quota, and what of them its parent would see."""
+    """Tell whether requests fit the node's own quota; return also what reaches its parent."""
     fits = not any(node.borrows(key, amount) for key, amount in requests.items())
     return fits, {key: max(0, amount - node.spare(key)) for key, amount in requests.items()}
 
@@ -171,7 +171,7 @@ def _attempt(
 def _valid(
     field: Field, candidate: _Candidate, needs: Set[FlavorResource], may_borrow: bool
 ) -> bool:
-    """Tell whether a candidate may still be taken, now that others were."""
+    """Tell whether a candidate may still be taken, after others were."""
     if candidate.common is None:
         return True
     if may_borrow and not candidate.borrowing_too:

@@ -1,11 +1,12 @@
-"""Claims contested by share: with fair sharing, who came first does not decide.
+"""Claims contested by share: with fair sharing, the first claim holder need not keep its claim.
 
-Theory. What evictions free belongs to whom the tournament (`order`) would give it once they are
-complete, as in Kueue, in any order of asking. So a head that does not fit looks for claims by which
-other ClusterQueues of its tree borrow, and takes over those of the largest shares: each time its
-side, with its request counted, must come before the other side in the tournament. It must need all
-that they keep, so nothing is evicted in vain and a large preemptor does not lose to small ones.
-A challenger larger than its victim takes nothing over: the victim would be back in before it.
+Theory. Quota that evictions free belongs to the winner of the tournament (`order`) once they are
+complete, as in Kueue, whatever the order of requests. So a head that does not fit is a challenger:
+it looks for claims by which other ClusterQueues of its tree borrow, and takes over the claims of
+the largest shares. Each time the challenger's side, with its request counted, must come before the
+claim holder's side in the tournament. The challenger must need all quota of the claims, so nothing
+is evicted in vain and a large claim holder does not lose to small challengers. A claim larger than
+one of its victims is not taken over: once its holder had lost, that victim would be admitted first.
 
 Invariant: a claim passes to a strictly smaller share, so claims do not go in a circle.
 """
@@ -34,9 +35,9 @@ class Takeover(NamedTuple):
 def takeover(
     cache: SchedulerCache, nominator: Nominator, head: Head, decided: Iterable[str]
 ) -> Takeover | None:
-    """Return what a head that does not fit takes over, None if nothing.
+    """Return the claims that a head which does not fit takes over, None if it takes none.
 
-    The claims of `decided` (ids) are of the same round: the tournament has been over them.
+    Claims of `decided` (ids) are of the same round: the tournament has decided about them.
     """
     plan = head.planned
     if plan.mode is Mode.FIT or head.deferred:
@@ -63,7 +64,7 @@ def takeover(
 
 
 def _is_contested(cache: SchedulerCache, claim: Claim) -> bool:
-    """Tell whether a claim borrows, and none of its victims would fit where it does not."""
+    """Tell whether a claim borrows, and is larger than none of its victims."""
     if cache.objects.forest.queues[claim.queue].within(claim.usage):
         return False
     kept = _by_resource(claim.usage)
@@ -72,7 +73,7 @@ def _is_contested(cache: SchedulerCache, claim: Claim) -> bool:
 
 
 def _asked_by(cache: SchedulerCache, id: str) -> Mapping[str, int]:
-    """Return how much of each resource a workload holds or waits for; {} if it is gone."""
+    """Return how much of each resource a workload holds or requests; {} if it is gone."""
     if (holding := cache.reservations.admitted.get(id)) is not None:
         return _by_resource(holding.usage)
     waiter = cache.queues.waiting.get(id)
@@ -87,7 +88,7 @@ def _by_resource(usage: Usage) -> Mapping[str, int]:
 
 
 def _claims_to_take(forest: Forest, head: Head, contested: Iterable[Claim]) -> list[Claim]:
-    """Return the claims that make room for a head; none if they do not, or keep more than that."""
+    """Return claims whose end makes a challenger fit; none if that takes more than it needs."""
     needed = dict(head.planned.usage)
     left = {claim.waiter.uid: claim for claim in contested}
     lost: list[Claim] = []
@@ -106,7 +107,7 @@ def _claims_to_take(forest: Forest, head: Head, contested: Iterable[Claim]) -> l
 
 
 def _largest(forest: Forest, head: Head, contested: Iterable[Claim]) -> Claim | None:
-    """Return whose claim a head goes before; of several that of the largest share, then by uid."""
+    """Return the claim that a challenger goes before: of the largest share, then by uid."""
     asked = head.planned.usage
     head.node.take(asked)
     found = []

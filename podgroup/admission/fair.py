@@ -1,11 +1,11 @@
-"""Fair preemption: take from whom has the larger share, until shares are as even as they can be.
+"""Fair preemption: take from the larger share, until shares are as even as they can be.
 
-Theory. The search pretends that the request is already counted. It goes down the tree again and
-again, each time to the child with the largest share, and looks at the first candidate of the queue
-it arrives at. Whether the candidate is taken is decided just below the lowest cohort that preemptor
-and victim have in common: rule *LessThanOrEqualToFinalShare* asks that the preemptor's side has at
-most the share the victim's side is left with, rule *LessThanInitialShare* that it has less than the
-victim's side has now. A preemptor within its own quota takes from borrowers without asking.
+Theory. The search counts the request as admitted. It goes down the tree again and again, each time
+to the child with the largest share, and looks at the first candidate of the queue where it arrives.
+Whether the candidate is taken is decided just below the lowest cohort above preemptor and victim:
+rule *LessThanOrEqualToFinalShare* asks that the preemptor's side has at most the share that is left
+to the victim's side, rule *LessThanInitialShare* that it has less than the victim's side has now. A
+preemptor within its own quota takes from borrowers without such a rule.
 (Kueue: pkg/scheduler/preemption/fairsharing; rules S2-a and S2-b of its KEP 1714.)
 
 Children with equal shares are ordered by their candidates, cohorts by name.
@@ -44,7 +44,7 @@ BOTH: Final[tuple[Strategy, ...]] = ("LessThanOrEqualToFinalShare", "LessThanIni
 def search(
     field: Field, preemptor: Preemptor, needs: Set[FlavorResource], requests: Usage
 ) -> list[Victim]:
-    """Return whom to preempt so that `requests` fit; none if that cannot be done."""
+    """Return the victims whose preemption makes `requests` fit; none if no preemption does."""
     found = _everyone(preemptor, needs)
     if not found:
         return []
@@ -80,7 +80,7 @@ def _queues(cohort: Node) -> Iterator[Node]:
 
 
 class _Turns:
-    """Which ClusterQueue is looked at next."""
+    """The order in which ClusterQueues are looked at."""
 
     def __init__(self, preemptor: Preemptor, found: Iterable[AdmittedWorkload]) -> None:
         self.preemptor = preemptor
@@ -88,7 +88,7 @@ class _Turns:
         for other in found:
             self.left.setdefault(other.cluster_queue, []).append(other)
         for listed in self.left.values():
-            listed.reverse()  # the first one at the end, where it is taken from
+            listed.reverse()  # the first candidate last, where `pop` takes it
         self.above = set(preemptor.node.path())
         self.done: set[Node] = set()
 
@@ -104,7 +104,7 @@ class _Turns:
                 yield queue
 
     def pop(self, queue: Node) -> AdmittedWorkload:
-        """Return the first candidate of a ClusterQueue, and do not offer it again."""
+        """Take the first candidate of a ClusterQueue, and return it."""
         return self.left[queue.name].pop()
 
     def _under(self, cohort: Node) -> Node | None:
@@ -163,10 +163,10 @@ class _Search:
         self.taken: list[Victim] = []
         self.later: list[AdmittedWorkload] = []
         self.by_giving_up = False
-        """Others are fair game because its ClusterQueue gives something up itself."""
+        """Others may be taken because the preemptor's own ClusterQueue gives quota up."""
 
     def spares(self, other: AdmittedWorkload) -> bool:
-        """Tell whether a candidate has not run for long enough."""
+        """Tell whether a candidate's least run time is not over."""
         if self.field.spares is None:
             return False
         reason = PREEMPTED_IN_CLUSTER_QUEUE
@@ -175,7 +175,7 @@ class _Search:
         return self.field.spares(other, reason)
 
     def first(self, found: list[AdmittedWorkload]) -> bool:
-        """Take by the first strategy; True once the request fits."""
+        """Take candidates by the first strategy; tell whether the request fits."""
         turns = _Turns(self.preemptor, found)
         for queue in turns:
             if queue is self.preemptor.node or self.by_right:
@@ -200,7 +200,7 @@ class _Search:
         return False
 
     def again(self, found: list[AdmittedWorkload]) -> bool:
-        """Go on with those left while one is taken: what it gives up changes its share (Q15)."""
+        """Go on with the rest while a candidate is taken, since each changes the shares (Q15)."""
         self.by_giving_up = True
         before = 0
         while not self.field.configuration.as_kueue and before < len(self.taken):
@@ -212,7 +212,7 @@ class _Search:
         return False
 
     def second(self) -> bool:
-        """Take, at most one of each queue, by the second strategy."""
+        """Take candidates by the second strategy, at most one of each queue."""
         if len(self.strategies) < 2:
             return False
         turns = _Turns(self.preemptor, self.later)

@@ -1,6 +1,6 @@
-"""A head: the workload that a ClusterQueue brings into a pass, and what becomes of it there.
+"""A head: the workload that a ClusterQueue brings into a pass, and the verdict on it.
 
-Invariant: a head without a plan was not held against quota.
+Invariant: a head without a plan was not compared with quota.
 """
 
 from podgroup.admission.assign import Offer
@@ -13,7 +13,7 @@ from podgroup.admission.wording import ASSUMED, GENERIC
 
 
 class Head:
-    """One workload in one pass."""
+    """A workload in a pass."""
 
     __slots__ = (
         "deferred",
@@ -47,15 +47,15 @@ class Head:
         self.node = node
         self.preemptor = preemptor
         self.reserved = reserved
-        """It is reserved a start."""
+        """The workload has a reserved start."""
         self.plan: Plan | None = None
         self.deferred = False
-        """It fits once evictions are complete that were decided before."""
+        """The head fits once evictions that were decided before are complete."""
         self.targets: list[Victim] = []
         self.until = 0.0
-        """When all targets have run for long enough, in seconds; 0: they have."""
+        """When the least run time of all targets is over, in seconds; 0: it is over."""
         self.waits_for = ""
-        """Which of them has to run until then."""
+        """The target that has to run until then."""
         self.status = ""
         self.reason = ""
         self.message = ""
@@ -70,17 +70,17 @@ class Head:
 
     @property
     def mode(self) -> Mode | None:
-        """How well it fits; None if it was not held against quota."""
+        """How well the head fits; None if it was not compared with quota."""
         if self.plan is None:
             return None
         return Mode.DEFERRED if self.deferred else self.plan.mode
 
     def rejected(self, reason: str, message: str, requeue: str = GENERIC) -> None:
-        """Note why it is not admitted."""
+        """Note why the head is not admitted."""
         self.reason, self.message, self.requeue = reason, message, requeue
 
     def verdict(self) -> HeadVerdict:
-        """Return the verdict on it."""
+        """Return the verdict on the head."""
         mode = self.mode
         shown = self.plan.sets if self.plan is not None and mode is not Mode.NO_FIT else ()
         return HeadVerdict(

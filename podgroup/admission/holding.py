@@ -1,10 +1,10 @@
-"""Who waits and who holds quota, as deciding remembers them.
+"""Workloads that wait and workloads that hold quota, as the scheduler remembers them.
 
-Theory. A `PendingWorkload` is in some queue; an `AdmittedWorkload` has a reservation, from the
-moment it is admitted until its eviction is complete or it ends. Both are kept between passes and
-are few words each, since there are many.
+Theory. A `PendingWorkload` is in some queue; an `AdmittedWorkload` has a reservation, from its
+admission until its eviction is complete or it ends. Both are kept between passes and are few words
+each, since there are many.
 
-Invariant: a workload is one of the two, never both.
+Invariant: a workload is pending or admitted, never both.
 """
 
 from collections.abc import Iterable
@@ -36,13 +36,14 @@ class Resumption:
 
     @property
     def unfinished(self) -> bool:
-        """Whether flavors are left that this round did not come to."""
+        """Whether flavors are left that the search did not reach."""
         return any(index != -1 for indices in self.tried for index in indices.values())
 
 
 class PendingWorkload:
-    """A workload that waits. `place`, `serial`, `apart` and `selected` (the queue selects its
-    namespace) belong to its line.
+    """A workload that waits.
+
+    `place`, `serial`, `apart` and `selected` (the queue selects its namespace) belong to its line.
     """
 
     __slots__ = (
@@ -91,11 +92,11 @@ class PendingWorkload:
         self.serial = 0
 
     def __lt__(self, other: "PendingWorkload") -> bool:
-        """In heaps only: equal in all else are a waiter that left and the same one come back."""
+        """In heaps only, where a waiter that left and came back equals its former entry."""
         return False
 
     def alike(self, other: "PendingWorkload") -> bool:
-        """Tell whether nothing differs that was submitted."""
+        """Tell whether another waiter was submitted with equal fields."""
         return (
             self.shape is other.shape
             and self.local_queue == other.local_queue
@@ -104,7 +105,7 @@ class PendingWorkload:
         )
 
     def workload(self) -> Workload:
-        """Return what waits, as one that is admitted is entered."""
+        """Return the workload as it is entered when it is admitted."""
         return Workload(
             id=self.id,
             uid=self.uid,
@@ -120,7 +121,7 @@ class PendingWorkload:
 
     @property
     def run_s(self) -> float | None:
-        """For how many seconds at most it holds quota once it is admitted; None: any time."""
+        """For how many seconds at most the workload holds quota once admitted; None: no bound."""
         return self.shape.run_s
 
     @property
@@ -160,7 +161,7 @@ class AdmittedWorkload:
         self.cluster_queue = reservation.cluster_queue
         self.at = reservation.at
         self.began: float | None = None
-        """When it was admitted, in seconds; None: not yet, or in the pass that is under way."""
+        """When the workload was admitted, in seconds; None: not yet, or in the present pass."""
         self.priority_class = workload.priority_class
         """Its WorkloadPriorityClass, by name."""
         self.reservation = reservation
@@ -186,7 +187,7 @@ class AdmittedWorkload:
 
 
 def unadmitted_id(id: str) -> str:
-    """Return by which id it is entered what pods of a workload take that is not admitted."""
+    """Return the id of the entry for pods that run of a workload which is not admitted."""
     return f"{id}/running"
 
 
@@ -194,17 +195,17 @@ _MORE = "/more"
 
 
 def growth_id(id: str) -> str:
-    """Return by which id a workload waits for more than it holds."""
+    """Return the id by which a workload waits for more quota than it holds."""
     return f"{id}{_MORE}"
 
 
 def grown_id(id: str) -> str:
-    """Return whose growth a workload is: itself, if it is none."""
+    """Return the id of the workload that grows; of any other workload its own id."""
     return id.removesuffix(_MORE)
 
 
 def usage_of(pod_sets: Iterable[PodSetAssignment]) -> dict[FlavorResource, int]:
-    """Return what podsets were given in all, without what they take nothing of."""
+    """Return the sum of what podsets were given, without amounts of 0."""
     usage: dict[FlavorResource, int] = {}
     for pod_set in pod_sets:
         for resource, flavor in pod_set.flavors.items():

@@ -1,10 +1,10 @@
 """Processing heads as Kueue does: on a copy of the quota that is thrown away after the cycle.
 
-Theory. What a head takes is counted for those after it, victims included, who stay where they are
-until the cycle is over. A head whose victims another has claimed is nominated anew without them.
-Nothing is kept for a preemptor beyond the cycle: it is tried again in the next one.
+Theory. A head's usage is counted for the heads after it; its victims keep their quota until the
+cycle is over. A head whose victims another head has claimed is nominated anew without them. Nothing
+is kept for a preemptor beyond the cycle: it is tried again in the next cycle.
 
-Invariant: after a cycle the trees differ from before by what was admitted alone.
+Invariant: after a cycle the trees differ from before by its admissions alone.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,12 +32,12 @@ from podgroup.model.reasons import NO_LONGER_FITS, OVERLAP
 
 
 class KueueCycle:
-    """The processing of one cycle's heads."""
+    """The processing of the heads of a cycle."""
 
     def __init__(
         self, cache: SchedulerCache, nominator: Nominator, placed: Sequence[Given] = ()
     ) -> None:
-        """Begin; in what is `placed` already no head has a place."""
+        """Begin a cycle; the places of `placed` are taken."""
         self._cache = cache
         self._nominator = nominator
         self._preempted: dict[str, AdmittedWorkload] = {}
@@ -47,7 +47,7 @@ class KueueCycle:
             self._occupy(one)
 
     def process(self, head: Head) -> None:
-        """Decide about one head; what it takes is counted until `undo`."""
+        """Decide about a head, whose usage is counted until `undo`."""
         plan = head.planned
         fits = self._fits(head)
         if any(victim.holding.id in self._preempted for victim in head.targets):
@@ -86,7 +86,7 @@ class KueueCycle:
                 head.rejected(PENDING_PREEMPTED_WORKLOADS, message, PENDING_PREEMPTION)
 
     def undo(self) -> None:
-        """Throw away what was counted."""
+        """Take out everything that the cycle counted."""
         for node, usage in reversed(self._taken):
             for key, amount in usage.items():
                 if amount < 0 and key not in node.unadmitted:
@@ -99,12 +99,12 @@ class KueueCycle:
         self._placed.clear()
 
     def _occupy(self, placed: Given) -> None:
-        """Keep places from others in this cycle."""
+        """Keep places from other heads of this cycle."""
         self._cache.objects.places.charge(placed, own_only=True)
         self._placed.append(placed)
 
     def _holds(self, head: Head) -> bool:
-        """Tell whether places are free still, once all are gone that were asked to stop."""
+        """Tell whether a head's places are free once all victims are gone."""
         leaving = dict(self._preempted)
         leaving.update({victim.holding.id: victim.holding for victim in head.targets})
         if head.planned.mode is Mode.NO_FIT or not head.planned.places:
@@ -125,7 +125,7 @@ class KueueCycle:
         head.rejected(PENDING_WAITING_FOR_QUOTA, message, FAILED_AFTER_NOMINATION)
 
     def _fits(self, head: Head) -> bool:
-        """Tell whether a head fits once all are gone that were asked to stop."""
+        """Tell whether a head fits once all victims are gone."""
         leaving = dict(self._preempted)
         leaving.update({victim.holding.id: victim.holding for victim in head.targets})
         self._remove(leaving.values())
@@ -134,7 +134,7 @@ class KueueCycle:
         return fits
 
     def _without_preempted(self, head: Head) -> None:
-        """Nominate a head anew, as if those were gone that others preempt, in its flavors."""
+        """Nominate a head anew in its flavors, as if the victims of other heads were gone."""
         self._remove(self._preempted.values())
         self._nominator.nominate(head, None, _flavors(head), self._preempted.keys())
         self._restore(self._preempted.values())
@@ -142,7 +142,7 @@ class KueueCycle:
             head.deferred = True
 
     def _reserve(self, head: Head) -> None:
-        """Keep from others what a head waits for that cannot take it back later."""
+        """Keep quota and places for a waiting head that could not reclaim them later."""
         if head.offer.queue.reclaim_within_cohort == "Any":
             return
         self._count(head.node, waiting_for(head, own_only=False))
@@ -171,9 +171,9 @@ def _placed(head: Head) -> Given:
 
 
 def waiting_for(head: Head, own_only: bool) -> Usage:
-    """Return what is kept for a head that waits and has none to preempt.
+    """Return the quota that is kept for a head which waits and has no victims.
 
-    Of its own quota what is free; if it borrows, up to its borrowing limit, unless `own_only`.
+    The free part of its own quota; if it borrows, up to its borrowing limit, unless `own_only`.
     """
     node, plan = head.node, head.planned
     kept: Usage = {}

@@ -1,11 +1,11 @@
-"""Least run times, as deciding asks for them: from when on a workload may be preempted.
+"""Least run times: from when on a workload may be preempted.
 
-Theory. A workload that is admitted runs for some time before it gives way, which hangs on the
+Theory. An admitted workload runs for some time before it may be preempted, which depends on the
 reason of the preemption and on its own priority class (`model.least_run`). The time begins with its
-admission. A workload without one has nothing to lose: quota that waits for admission checks, and an
-admission of the pass that is under way, which can still be withdrawn.
+admission. Without an admission a workload may be preempted at once: while its quota waits for
+admission checks, and in the pass that admits it, which can still withdraw the admission.
 
-Invariant: where no time is above 0, none is asked for.
+Invariant: where no time is above 0, no search for victims reads any.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from podgroup.model.least_run import Times, by_reason
 
 
 class LeastRun:
-    """Times by priority class; `times` are those of all others. `never`: none is ever asked for."""
+    """Times by priority class, and `times` of all other classes. `never`: no time holds."""
 
     def __init__(self, times: Times, *, never: bool = False) -> None:
         self._times = times
@@ -24,10 +24,10 @@ class LeastRun:
         self._by_class: dict[str, Mapping[str, int]] = {}
         self._of_others = by_reason(times)
         self.on = bool(self._of_others) and not never
-        """Some workload is spared for a while."""
+        """Whether any least run time holds."""
 
     def set_class(self, name: str, times: Times) -> bool:
-        """Let a priority class have its own times, () for none; tell whether that is news."""
+        """Enter a priority class's own times, () for none; tell whether they changed."""
         if self._classes.get(name, ()) == times:
             return False
         self._classes[name] = times
@@ -39,13 +39,13 @@ class LeastRun:
         return True
 
     def over_at(self, holding: AdmittedWorkload, reason: str) -> float:
-        """Return from when on a workload may be taken for a reason, in seconds."""
+        """Return from when on a workload may be preempted for a reason, in seconds."""
         if holding.began is None:
             return 0.0
         return _after(holding.began, self._of(holding).get(reason, 0))
 
     def moments(self, holdings: Iterable[AdmittedWorkload], now: float) -> list[float]:
-        """Return when more of the holdings may be taken than at `now`, in order, each once."""
+        """Return the times after `now` from which further holdings may be preempted, in order."""
         found = {
             at
             for one in holdings
@@ -60,5 +60,5 @@ class LeastRun:
 
 
 def _after(began: float, seconds: int) -> float:
-    """Return a moment exactly as a timestamp of it would be, which has microseconds."""
+    """Return a time rounded to microseconds, as its timestamp has it."""
     return round(began + seconds, 6)

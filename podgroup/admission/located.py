@@ -1,9 +1,10 @@
 """Places in a plan: what a workload's podsets get once flavors are found, and what that changes.
 
-Theory. Flavors are chosen by quota alone. Then the podsets that ask for a topology, or all where
-every flavor has one, are placed on the flavor they got. What fits by quota and has no place needs
-preemption, if it would have a place on nodes where no workload holds anything, else it cannot fit.
-Kueue calls the former a lack of quota, and says nothing of places where quota is short as well.
+Theory. Flavors are chosen by quota alone. Then the podsets that request a topology, or all podsets
+where every flavor has a topology, are placed on the flavor they got. A podset that fits by quota
+and has no place needs preemption, if it would have a place on nodes where no workload holds
+anything; else it cannot fit. Kueue calls the former a lack of quota, and does not mention places
+where quota is short as well.
 
 Invariant: a plan that fits has a place for every podset that needs one.
 """
@@ -21,7 +22,7 @@ Wanted = Sequence[tuple[PodSet, str]]
 
 
 def wanted(plan: Plan, pod_sets: Sequence[PodSet], every: bool) -> tuple[Wanted, Plan]:
-    """Return what is to be placed; also the plan, which cannot fit if there is no one flavor."""
+    """Return the podsets to be placed, and the plan, which cannot fit if a podset has no flavor."""
     found: list[tuple[PodSet, str]] = []
     if plan.mode is Mode.NO_FIT:
         return found, plan
@@ -37,7 +38,7 @@ def wanted(plan: Plan, pod_sets: Sequence[PodSet], every: bool) -> tuple[Wanted,
 
 
 def located(places: Places, plan: Plan, asked: Wanted, better: bool) -> Plan:
-    """Return the plan with places, or in the mode that the lack of places leaves it in."""
+    """Return the plan with places, or with the mode that follows from the lack of places."""
     if not asked or plan.mode is Mode.NO_FIT:
         return plan
     reason = ""

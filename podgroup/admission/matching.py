@@ -1,11 +1,11 @@
 """Whether a flavor suits pods, and whether a selector selects labels.
 
-Theory. A flavor represents nodes with its labels and taints. Its taints must be tolerated by the
-pods or by what the flavor itself adds; node selector and required affinity are evaluated as on a
-node that has exactly the flavor's labels, after everything was dropped that speaks of other labels.
-A term that is left without any expression makes the whole affinity say nothing.
+Theory. A flavor represents nodes with its labels and taints. The pods, or tolerations that the
+flavor itself adds, must tolerate its taints. Node selector and required affinity are evaluated as
+on a node that has exactly the flavor's labels, without expressions on other labels. A term that is
+left without any expression makes the whole affinity void.
 
-Invariant: a flavor without labels and taints suits everything.
+Invariant: a flavor without labels and taints suits all pods.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ def unsuitable(flavor: FlavorView, pod_set: PodSet) -> str:
 
 
 def contradiction(one: FlavorView, other: FlavorView) -> str:
-    """Say why no node is of both flavors; "" if one may be."""
+    """Say why no node belongs to both flavors; "" if a node may."""
     for key in sorted(one.node_labels.keys() & other.node_labels.keys()):
         if one.node_labels[key] != other.node_labels[key]:
             return (
@@ -49,7 +49,7 @@ def selects(selector: Selector | None, labels: Mapping[str, str]) -> bool:
 
 
 def satisfies(labels: Mapping[str, str], requirement: Requirement) -> bool:
-    """Evaluate one expression on labels; one that is malformed matches nothing."""
+    """Evaluate an expression on labels; a malformed expression matches nothing."""
     value = labels.get(requirement.key)
     match requirement.operator:
         case "In":
@@ -72,12 +72,12 @@ def satisfies(labels: Mapping[str, str], requirement: Requirement) -> bool:
 def untolerated(
     taints: Iterable[Toleration], tolerations: Sequence[Toleration]
 ) -> Toleration | None:
-    """Return the first taint that keeps pods away, None if they tolerate all that would."""
+    """Return the first taint that keeps pods away, None if they tolerate all such taints."""
     return next((one for one in taints if one.excludes and not tolerated(one, tolerations)), None)
 
 
 def tolerated(taint: Toleration, tolerations: Iterable[Toleration]) -> bool:
-    """Tell whether one of the tolerations tolerates a taint."""
+    """Tell whether a taint is tolerated by any of the tolerations."""
     for toleration in tolerations:
         if toleration.effect and toleration.effect != taint.effect:
             continue

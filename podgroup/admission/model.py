@@ -1,13 +1,13 @@
-"""What is decided on: workloads, what they hold, and how the deciding is set.
+"""Values of admission: workloads, what they hold, and the configuration.
 
-Theory. Deciding knows nothing of pods, logs or groups' lives. Queues, cohorts, flavors and nodes
-are the views that the log has of them. What asks for quota the caller describes in these values:
-Kueue's Workload, reduced to what decides. A *workload* is what elsewhere is a group or a single
-pod. Amounts are the integers of `model.quantities`: cpu in thousandths, everything else in whole
-units; an amount of 2^63-1 or more is without limit. Times are seconds after any fixed moment, the
-same one for all values; only order and differences count.
+Theory. Admission knows no pods, logs or lives of groups. Queues, cohorts, flavors and nodes are the
+views of the log. The caller describes requests for quota by these values: Kueue's Workload, reduced
+to the fields that decide. A *workload* is a group or a single pod. Amounts are the integers of
+`model.quantities`: cpu in thousandths, everything else in whole units; an amount of 2^63-1 or more
+is without limit. Times are seconds after any fixed time, the same for all values; only order and
+differences count.
 
-Invariant: values of this module never change; two that are equal decide alike.
+Invariant: values of this module never change; equal values decide alike.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from podgroup.model.reasons import PLAIN, Effect
 from podgroup.model.topology import NOTHING_ASKED, TopologyAssignment, TopologyRequest
 
 FlavorResource = tuple[str, str]
-"""A flavor's name and a resource: what quota is counted by."""
+"""A flavor's name and a resource, by which quota is counted."""
 
 Requests = tuple[tuple[str, int], ...]
 """Resource and amount, each resource once."""
@@ -32,10 +32,10 @@ Strategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
 class PodSet(Struct, frozen=True, kw_only=True):
     """Pods of one shape. `requests` is per pod; `count` leaves out pods that are over.
 
-    `devices` is per pod as well, and nothing that nodes say they have. `shared` is for all pods
+    `devices` is per pod as well, and nodes do not state their amounts. `shared` is for all pods
     together, however many they are.
 
-    `flavors`: resource and flavor, where the pods run in some already; others will not do.
+    `flavors`: resource and flavor, for pods that have to run in these flavors, as others do.
     """
 
     name: str
@@ -51,7 +51,7 @@ class PodSet(Struct, frozen=True, kw_only=True):
 
 
 class Eviction(Struct, frozen=True):
-    """That a workload was evicted: when, what follows from why, and in words."""
+    """The eviction of a workload: when, the effect of its reason, and its message."""
 
     at: float
     effect: Effect = PLAIN
@@ -59,14 +59,14 @@ class Eviction(Struct, frozen=True):
 
 
 class Workload(Struct, frozen=True, kw_only=True):
-    """A workload that asks for quota.
+    """A workload that requests quota.
 
-    `id` tells it from all others, `uid` breaks ties and is shown to people. `waiting_until` is when
-    its back-off is over; None: it is not to be tried before it is submitted anew. `invalid` says
-    what is wrong with it, "" if nothing. `fixed`: it holds quota and is never asked to give it
-    back. `unadmitted`: it runs without quota, and takes what its own ClusterQueue has and no more.
-    `priority_class` is its WorkloadPriorityClass, by name.
-    `run_s` is for how many seconds at most it holds quota once it is admitted, None for any time.
+    `id` identifies it, `uid` breaks ties and is shown to people. `waiting_until` is when its
+    back-off is over; None: it is not tried before it is submitted anew. `invalid` names its fault,
+    "" if it has none. `fixed`: it holds quota and is never preempted. `unadmitted`: it runs without
+    quota, and takes only quota of its own ClusterQueue. `priority_class` is its
+    WorkloadPriorityClass, by name. `run_s` is for how many seconds at most it holds quota once
+    admitted, None without a bound.
     """
 
     id: str
@@ -87,7 +87,7 @@ class Workload(Struct, frozen=True, kw_only=True):
 
 
 class PodSetAssignment(Struct, frozen=True, kw_only=True):
-    """What a podset got: a flavor per resource, how much of each in all, and its place."""
+    """What a podset got: per resource a flavor and an amount for all its pods; and its places."""
 
     name: str
     count: int
@@ -97,7 +97,7 @@ class PodSetAssignment(Struct, frozen=True, kw_only=True):
 
 
 class Reservation(Struct, frozen=True, kw_only=True):
-    """What a workload holds, where, since when, and by when it gives it back (None: any time)."""
+    """Quota of a workload: where, since when, and by when it is given back (None: no bound)."""
 
     cluster_queue: str
     at: float
@@ -106,7 +106,7 @@ class Reservation(Struct, frozen=True, kw_only=True):
 
 
 class UsageSharing(Struct, frozen=True, kw_only=True):
-    """Admission fair sharing: how fast use is forgotten, and how often it is looked at."""
+    """Admission fair sharing: how fast use is forgotten, and how often it is sampled."""
 
     half_life_s: float = 0
     sampling_s: float = 300
@@ -116,11 +116,12 @@ class UsageSharing(Struct, frozen=True, kw_only=True):
 class Configuration(Struct, frozen=True, kw_only=True):
     """What Kueue keeps in its configuration. `fair_strategies` None: shares do not decide.
 
-    `least_run` is how long workloads run before they give way, where their class says nothing.
+    `least_run` is the least run time of workloads whose priority class has none.
 
     `as_kueue`: everything is decided exactly as Kueue's scheduler does it, weak points included.
-    Where that makes a difference the row of docs/differences.md stands beside it (`# Q1`).
-    `longest_wait_s`: who has waited for so many seconds is reserved a start; 0: none is.
+    Where that makes a difference a comment names the row of docs/differences.md (`# Q1`).
+    `longest_wait_s`: a start is reserved for a workload that has waited for so many seconds; 0:
+    never.
     """
 
     fair_strategies: tuple[Strategy, ...] | None = None

@@ -1,9 +1,9 @@
-"""Nomination: what a head would get, and whom it would have to preempt for it.
+"""Nomination: the flavors that a head would get, and the victims it would need.
 
-Theory. Before a head is held against quota it is asked whether it may be admitted here at all. Then
-flavors are assigned, each resource rated alone; if some of it has to be made free, victims are
-searched for everything together. Where that fails although every resource alone had victims, the
-search goes on behind the flavors it stopped at, until it comes to an end.
+Theory. First it is examined whether a head may be admitted here at all. Then flavors are assigned,
+each resource rated alone; if quota has to be made free, victims are searched for all resources
+together. Where that fails although every resource alone had victims, the search goes on behind the
+flavors at which it stopped, until it comes to an end.
 
 Invariant: the cache and the trees are the same afterwards as before.
 """
@@ -42,12 +42,12 @@ class Nominator:
 
     def __init__(self, cache: SchedulerCache) -> None:
         self.gives_reasons = True
-        """Of each head that is not admitted; if not, what is in vain for sure is not looked at."""
+        """Whether each head that is not admitted gets a reason; if not, vain tries are skipped."""
         self.spared: dict[str, set[str]] = {}
-        """By id, whom a workload takes nothing from in this pass."""
+        """Id -> workloads that the workload may not preempt in this pass."""
         self._freeing: dict[Node, bool] = {}
         self._moment: float | None = None
-        """As of which it is looked who has run for long enough; None: as of now."""
+        """The time as of which least run times are over or not; None: now."""
         self._cache = cache
         self._as_kueue = cache.configuration.as_kueue
         self._find = fair.search if cache.configuration.fair_sharing else classical.search
@@ -56,7 +56,7 @@ class Nominator:
         self.starts = Starts(cache, self._as_it_is)
 
     def examine(self, head: Head) -> bool:
-        """Tell whether a head is to be held against quota; note on it why not."""
+        """Tell whether a head is to be compared with quota; else note the reason on it."""
         waiter, queue = head.waiter, head.offer.queue
         if not head.node.active:
             head.rejected(PENDING_SUSPENDED, inactive(queue.name))
@@ -93,9 +93,9 @@ class Nominator:
     ) -> None:
         """Find flavors and victims for a head, and note where the search stopped.
 
-        `only` limits the flavors, `gone` are workloads that are not there to be preempted.
-        `later`: where none may be preempted now, those are found that may be soonest. What would
-        put a reserved start off is not to be had.
+        `only` limits the flavors, `gone` are workloads that cannot be preempted. `later`: where no
+        workload may be preempted now, the victims that may be preempted soonest are found. Quota
+        whose use would put off a reserved start is left out.
         """
         self._freely(head, resume, only, gone, later=later)
         if self._cache.starts.by_id and self.starts.put_off(head):
@@ -136,7 +136,7 @@ class Nominator:
 
     @property
     def spares(self) -> bool:
-        """Whether some workloads are spared until they have run for long enough."""
+        """Whether least run times spare any workloads."""
         return self._cache.objects.least_run.on
 
     def _tries(
@@ -159,9 +159,9 @@ class Nominator:
     def _soonest(
         self, head: Head, only: Sequence[Mapping[str, str]] | None, gone: Set[str]
     ) -> list["_Try"]:
-        """Return the tries at the first moment at which others may give way for a head.
+        """Return the tries at the first time at which a head has victims; set its `until` to that.
 
-        At a later moment more have run for long enough, so the moments are halved again and again.
+        Later more least run times are over, so the first such time is found by bisection.
         """
         objects = self._cache.objects
         holdings = (
@@ -172,7 +172,7 @@ class Nominator:
         moments = objects.least_run.moments(holdings, self._cache.wake_ups.now)
         found: list[_Try] = []
         low, high = 0, len(moments) - 1
-        at = high  # whether that is so at any moment at all
+        at = high  # first: whether there is any such time
         while low <= high:
             self._moment = moments[at]
             tries = self._tries(head, None, only, gone)
@@ -191,11 +191,11 @@ class Nominator:
         return self._cache.objects.least_run.over_at(other, reason) > moment
 
     def _in_vain(self, head: Head) -> bool:
-        """Tell whether some resource has room in no flavor, and none can be made to give way.
+        """Tell whether a try is in vain: a resource fits no flavor, and there are no victims.
 
-        Not asked where the order of heads decides (fair sharing, StrictFIFO, topologies), nor where
-        another head of the round may free quota first. A play of a forecast with 1,011 that wait
-        takes half as long by this.
+        False where the order of heads decides (fair sharing, StrictFIFO, topologies), and where
+        another head of the round may free quota first. With this a forecast with 1,011 waiting
+        workloads takes half as long.
         """
         queue, node, waiter = head.offer.queue, head.node, head.waiter
         if self._as_kueue or self._cache.configuration.fair_sharing:
@@ -216,9 +216,9 @@ class Nominator:
         )
 
     def _frees(self, node: Node) -> bool:
-        """Tell whether an admission may free quota in a node's tree, as it was at the first look.
+        """Tell whether an admission may free quota in a node's tree, as of the first look.
 
-        By preemption, or since pods that ran unadmitted are charged as part of it.
+        By preemption, or since the admission covers pods that ran unadmitted.
         """
         found = self._freeing.get(node.root)
         if found is None:
@@ -232,7 +232,7 @@ class Nominator:
         return found
 
     def _behind(self, head: Head, tried: "_Try", before: Resumption | None) -> Resumption | None:
-        """Return where to search for something better than what was found; None for nowhere.
+        """Return where to search for better flavors than those of a try; None: nowhere.
 
         Where podsets lack places, they alone get other flavors.
         """
@@ -278,7 +278,7 @@ class Nominator:
         ] = {}
 
         def search(needs: Set[FlavorResource], requests: Usage) -> list[Victim]:
-            # Who asks for one resource asks twice: to rate it, and for everything together.
+            # A request for one resource searches twice: to rate it, and for all together.
             asked = frozenset(needs), frozenset(requests.items())
             if asked not in found:
                 found[asked] = search_anew(needs, requests)
@@ -329,7 +329,7 @@ class Nominator:
     def _make_room(
         self, head: Head, plan: Plan, asked: Wanted, search: Callable[..., list[Victim]]
     ) -> None:
-        """Find victims for a head, unless it has room once evictions under way are complete."""
+        """Find victims for a head, unless it fits once evictions under way are complete."""
         objects = self._cache.objects
         places, reserving = objects.places, objects.present is not objects.forest
         placed = places.place(asked) if asked and reserving else None
@@ -344,7 +344,7 @@ class Nominator:
             for resource, choice in one.choices.items()
             if choice.mode is Mode.PREEMPT
         }
-        if reserving and has_place:  # what evictions under way will free is not lacking
+        if reserving and has_place:  # quota that evictions under way will free is not lacking
             needs = {k for k in needs if plan.usage[k] > head.node.available(k)}
         missing = {
             key: amount
@@ -358,7 +358,7 @@ class Nominator:
 
 
 def _held(head: Head) -> Sequence[Mapping[str, str]] | None:
-    """Return the flavors of a head that waits for more than it holds; None of any other."""
+    """Return the flavors of a head that waits for more than it holds; None for any other head."""
     sets = head.waiter.shape.pod_sets
     return [dict(one.flavors) for one in sets] if any(one.flavors for one in sets) else None
 
@@ -375,7 +375,7 @@ _IN_VAIN = 1
 
 
 def _how_good(tried: _Try) -> int:
-    """Rank a try; it is in vain if room would have to be made, and no victim can make it."""
+    """Rank a try; it is in vain if it needs victims and has none."""
     if tried.plan.mode is Mode.PREEMPT:
         return 3 if tried.deferred else 2 if tried.targets else _IN_VAIN
     return 4 if tried.plan.mode is Mode.FIT else 0

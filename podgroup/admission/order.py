@@ -1,10 +1,10 @@
-"""In which order the heads of a pass are processed: first come, first served along this order.
+"""The order in which the heads of a pass are processed: an earlier head is served first.
 
-Theory. Without fair sharing: who borrows from nearer goes first, then who is reserved a start, then
-higher priority, then who queues longer. With fair sharing a tournament: at each cohort the winners
-of its children compete; who would not borrow goes before who would, then the smaller share with the
-head's request counted, then priority and time. After each winner all is reckoned anew, since it has
-taken what it asks for.
+Theory. Without fair sharing a head that borrows from nearer goes first, then a head with a reserved
+start, then higher priority, then the longer wait. With fair sharing a tournament: at each cohort
+the winners of its children compete. A head that would not borrow goes before a head that would,
+then the smaller share with the head's request counted, then priority and time. After each winner
+all shares are worked out anew, since the winner has taken its request.
 
 Invariant: every order ends in the uid.
 """
@@ -28,12 +28,12 @@ def classical(heads: Iterable["Head"]) -> Iterator["Head"]:
 def rank(
     borrowing: int, waiter: PendingWorkload, *, reserved: bool = False
 ) -> tuple[int, bool, int, float, str]:
-    """Return by what workloads are ordered without fair sharing."""
+    """Return the key that orders workloads without fair sharing."""
     return borrowing, not reserved, -waiter.priority, waiter.since, waiter.uid
 
 
 def fair(heads: Iterable["Head"]) -> Iterator["Head"]:
-    """Yield heads in the order of the tournament; what was yielded must be counted by then."""
+    """Yield heads in the order of the tournament; the caller counts each before the next."""
     left = {head.node: head for head in heads}
     while left:
         node = next(iter(left))
@@ -48,7 +48,7 @@ class _Tournament:
         self.root = root
         self.left = left
         self.shares: dict[tuple[Node, Node], Share] = {}
-        """By cohort and competitor: the share of the cohort's child that the competitor is in."""
+        """(cohort, competitor) -> the share of the cohort's child with the competitor in it."""
         for node, head in left.items():
             if node.root is not root:
                 continue

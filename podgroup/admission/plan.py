@@ -1,10 +1,10 @@
-"""A plan: which flavors a workload would get, how well that fits, and why not better.
+"""A plan: the flavors that a workload would get, how well it fits, and why not better.
 
-Theory. Per podset and resource a flavor is noted with a mode: it fits, it would fit if others gave
-way, or it does not fit. The worst resource makes the podset's mode, the worst podset the plan's. A
-plan borrows as far up the tree as its furthest resource.
+Theory. Per podset and resource a flavor is noted with a mode: it fits, it would fit after a
+preemption, or it does not fit. The worst resource makes the podset's mode, the worst podset the
+plan's mode. A plan borrows as far up the tree as its furthest resource.
 
-Invariant: `usage` is the sum of what the podsets with flavors take.
+Invariant: `usage` is the sum of the requests of podsets with flavors.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ class Mode(IntEnum):
     NO_FIT = 0
     PREEMPT = 1
     DEFERRED = 2
-    """It fits once evictions that are decided already are complete."""
+    """The plan fits once evictions that are decided already are complete."""
     FIT = 3
 
 
@@ -48,7 +48,7 @@ _SEVERITY: Final = {
 
 
 class Choice(NamedTuple):
-    """The flavor for one resource. `tried` is its place, -1 once the last flavor was reached."""
+    """The flavor of a resource. `tried` is its place, -1 once the last flavor was reached."""
 
     flavor: str
     mode: Mode
@@ -57,7 +57,7 @@ class Choice(NamedTuple):
 
 
 class SetPlan(NamedTuple):
-    """What one podset would get. `asked` is for all its pods."""
+    """What a podset would get. `asked` is the request of all its pods."""
 
     name: str
     pods: int
@@ -87,20 +87,20 @@ class Plan:
     ) -> None:
         self.sets = sets
         self.shortages = shortages
-        """What was short of what, in the flavors that were looked at."""
+        """Shortages in the flavors that were looked at."""
         self.usage = usage
         self.places: Mapping[str, TopologyAssignment] = {}
-        """By podset, where its pods go; only of those that are placed."""
+        """Podset -> the places of its pods, for podsets that have places."""
         self.lacking: Sequence[str] = ()
         """Podsets that have no place."""
         self.mode = min((one.mode for one in sets), default=Mode.NO_FIT)
         self.reason = reason
-        """What kind of failure it is; "" unless it does not fit at all, or for lack of places."""
+        """The kind of failure, if the plan does not fit at all or lacks places; else ""."""
         self.borrowing = max((c.level for s in sets for c in s.choices.values()), default=0)
 
     @property
     def message(self) -> str:
-        """Say per podset what is in the way."""
+        """The message per podset of what is in the way."""
         return "; ".join(
             f"couldn't assign flavors to pod set {one.name}: {', '.join(sorted(one.reasons))}"
             for one in self.sets
@@ -109,11 +109,11 @@ class Plan:
 
     @property
     def tried(self) -> list[dict[str, int]]:
-        """Return where the search stopped, per podset and resource."""
+        """The flavor at which the search stopped, per podset and resource."""
         return [{r: choice.tried for r, choice in one.choices.items()} for one in self.sets]
 
     def also(self, others: Sequence["Plan"]) -> None:
-        """Say as well what is in the way in other flavors."""
+        """Add to the message what is in the way in other flavors."""
         more: dict[str, list[str]] = {}
         for plan in others:
             for one in plan.sets:
@@ -124,7 +124,7 @@ class Plan:
         ]
 
     def assignments(self) -> tuple[PodSetAssignment, ...]:
-        """Return what the workload is given when it is admitted."""
+        """Return the assignments of the workload when it is admitted."""
         return tuple(
             PodSetAssignment(
                 name=one.name,
@@ -148,7 +148,7 @@ def mildest(reasons: Sequence[str]) -> str:
 
 
 def overall(groups: Sequence[Sequence[str]]) -> str:
-    """Return the kind of failure of a podset, given those of the flavors of each group tried."""
+    """Return a podset's kind of failure, from the kinds of all flavors tried in each group."""
     if not groups:
         return PENDING_NO_MATCHING_FLAVOR
     return gravest([mildest(one) for one in groups if one])

@@ -1,17 +1,16 @@
-"""Postponed preemptions: those who would give way have not run for their least time yet.
+"""Postponed preemptions: the victims' least run time is not over yet.
 
-Theory. The head waits until they have, with the claim that it would have had: what else is free for
-it goes to no other meanwhile, or there would be others at that moment that have just begun to run.
-Nothing was evicted for such a claim, so nothing is lost when it is given up, and nothing else rests
-on it: who has room only once its victims are gone waits for that, without a claim. It is decided
-anew at its moment, and whenever something becomes free in its tree. A head that comes before it
-takes part in that: claims behind it are lifted, and end where the head gets more, or sooner,
-without them. The round stops there, so that those who lose a claim are tried before all that come
-after them.
+Theory. The head waits until it is over, and has its claim already: otherwise the quota that is free
+for it would go to workloads that have just begun to run when its time comes. No victim was evicted
+for a postponed claim, so it can end without loss. No other claim depends on it: a head that fits
+only once the victims of postponed claims are gone waits for that, without a claim. A postponed
+claim is decided anew at its time, and whenever quota becomes free in its tree. A head that comes
+before postponed claims is nominated without them, too, and ends the claims if it fits sooner then.
+The round stops there, so that workloads that lose a claim are tried before all later ones.
 
-Of two, one ends the claim of the other once in a pass at most.
+Of two workloads each ends a claim of the other once in a pass at most.
 
-Invariant: without postponed claims, all that is admitted and all other claims fit.
+Invariant: without postponed claims, all admissions and all other claims fit.
 """
 
 from collections.abc import Sequence
@@ -33,9 +32,9 @@ _NEVER = float("inf")
 
 
 def postpone(cache: SchedulerCache, nominator: Nominator, head: Head) -> bool:
-    """Find until when a head waits for others to run; tell whether claims ended for it.
+    """Find until when a head waits for least run times; tell whether claims ended for it.
 
-    `head.until` is 0 where it waits for none: it fits, others give way now, or none ever will.
+    `head.until` is 0 where it waits for none: it fits, it has victims now, or it never has any.
     """
     plan = head.planned
     if plan.mode is Mode.NO_FIT and effect_of(plan.reason).hopeless:
@@ -72,13 +71,13 @@ def _pair(head: Head, claim: Claim) -> frozenset[str]:
 
 
 def _ready_at(head: Head) -> float:
-    """Return from when on a head fits, or others may be evicted for it; 0: now."""
+    """Return from when on a head fits, or its victims may be evicted; 0: now."""
     fits = head.planned.mode is Mode.FIT or head.deferred or head.targets
     return head.until or (0.0 if fits else _NEVER)
 
 
 def _rest(cache: SchedulerCache, head: Head, claims: Sequence[Claim]) -> None:
-    """Let a head wait until the last of some claims is due, if it has no room without them."""
+    """Let a head wait until the last of some claims is due, if it fits only after them."""
     if not claims or _ready_at(head) != 0.0:
         return
     forest, places = cache.objects.forest, cache.objects.places
@@ -99,9 +98,9 @@ def _rest(cache: SchedulerCache, head: Head, claims: Sequence[Claim]) -> None:
 
 
 def _before(cache: SchedulerCache, head: Head, claim: Claim) -> bool:
-    """Tell whether a head comes before who has a claim; without postponed claims in the tree.
+    """Tell whether a head comes before a claim holder; postponed claims are not counted.
 
-    So it hangs on what both ask for, and not on which of them has a claim.
+    So the answer depends on both requests, and not on which of the two has the claim.
     """
     queues = cache.objects.forest.queues
     if claim.queue == head.node.name:
@@ -122,9 +121,9 @@ def _before(cache: SchedulerCache, head: Head, claim: Claim) -> bool:
 
 
 def _beyond_own(node: Node, usage: Usage, waiter: PendingWorkload) -> int:
-    """Return 1 if a workload asks for more than its ClusterQueue's own quota, else 0.
+    """Return 1 if a workload requests more than its ClusterQueue's own quota, else 0.
 
-    Beside those of its ClusterQueue that do not give way to its priority.
+    Counted beside it are holders of the ClusterQueue that do not give way to its priority.
     """
     staying = [one for one in node.holdings.values() if one.priority >= waiter.priority]
     return int(

@@ -1,12 +1,12 @@
-"""Reclaimers: who waits already and would take back at once what a borrower is about to get.
+"""Reclaimers: waiting workloads that would reclaim at once the quota that a borrower would get.
 
-Theory. Who borrows runs on what others lend, and gives way to a lender that asks for it. Where the
-lender waits already, an admission by borrowing ends as it begins, and the work of whoever was
-preempted for it is lost for nothing. So a borrower is held against those that wait before it is
-admitted, or has others preempted: as if it were in, each shape that waits in another ClusterQueue
-of its tree is nominated. Where one would preempt in the borrower's ClusterQueue, it goes first.
+Theory. A borrower runs on quota that others lend, and gives way to a lender that needs it. Where a
+lender's workload waits already, an admission by borrowing ends as it begins, and its victims lose
+their work for nothing. So a borrower is compared with waiting workloads before it preempts: as if
+the borrower were admitted, each shape that waits in another ClusterQueue of its tree is nominated.
+A workload that would preempt in the borrower's ClusterQueue goes first.
 
-A lender is given way to once in a pass: one that fails all the same is passed over afterwards.
+A reclaimer goes first once in a pass: if it is not admitted it is skipped afterwards.
 
 Invariant: the cache and the trees are the same afterwards as before.
 """
@@ -26,21 +26,21 @@ from podgroup.admission.victims import NEVER, Victim
 
 
 class GivenWay(NamedTuple):
-    """A borrower's ClusterQueue, and the id of who waits and goes first."""
+    """A borrower's ClusterQueue, and the id of the waiting workload that goes first."""
 
     queue: str
     to: str
 
 
 class Reclaimers:
-    """Looks for reclaimers, and remembers who gave way to whom in this pass."""
+    """Looks for reclaimers, and remembers which borrowers gave way to them in this pass."""
 
     def __init__(self, cache: SchedulerCache, nominator: Nominator) -> None:
         self._cache = cache
         self._nominator = nominator
         self._given_way: list[GivenWay] = []
         self._had_turn: set[str] = set()
-        """Who was given way to, and has been tried since."""
+        """Reclaimers that went first and have been tried since."""
 
     def begin(self) -> None:
         """Begin a pass."""
@@ -48,7 +48,7 @@ class Reclaimers:
         self._had_turn.clear()
 
     def of_head(self, head: Head) -> PendingWorkload | None:
-        """Return who would reclaim what a head is about to get; None if that is none."""
+        """Return the workload that would reclaim what a head is about to get; None: none would."""
         plan, node = head.planned, head.node
         borrows = node.parent is not None and any(
             node.borrows(key, amount) for key, amount in plan.usage.items() if amount
@@ -59,12 +59,12 @@ class Reclaimers:
             return self._search(head.waiter.priority, node.name)
 
     def give_way(self, queue: str, to: PendingWorkload) -> None:
-        """Let a workload go before one of `queue`; who waits in their tree is tried again."""
+        """Let a reclaimer go before a head of `queue`; workloads of the tree are tried again."""
         self._given_way.append(GivenWay(queue, to.id))
         self._cache.wake_ups.released.add(queue)
 
     def reconsider(self) -> bool:
-        """Let those be tried again that gave way; tell whether there are."""
+        """Let borrowers that gave way be tried again; tell whether there are any."""
         if not self._given_way:
             return False
         for one in self._given_way:
@@ -81,7 +81,7 @@ class Reclaimers:
         pod_sets: tuple[PodSetAssignment, ...],
         victims: Iterable[Victim],
     ) -> Iterator[None]:
-        """Have a workload hold what it would be given, and its victims hold nothing."""
+        """Enter a workload as if it were admitted, and take its victims out."""
         objects = self._cache.objects
         forest, places = objects.forest, objects.places
         workload = waiter.workload()
@@ -123,7 +123,7 @@ class Reclaimers:
         return None
 
     def _to_try(self, queue: CachedQueue) -> Iterator[PendingWorkload]:
-        """Yield those of a ClusterQueue that may be tried next, one of each shape."""
+        """Yield the workloads of a ClusterQueue that may be tried next, one of each shape."""
         if queue.strict:
             first = self._cache.queues.waiting.get(queue.head) if queue.blocked else None
             first = first or self._cache.queues.first(queue)

@@ -1,20 +1,21 @@
-"""Processing heads so that nothing is freed in vain: what is decided counts at once, and stays.
+"""Processing heads so that no quota is freed in vain: a decision counts at once, and stays.
 
 Theory. Decisions are made on the trees as they will be when every eviction under way is complete.
-A head that fits there and now is admitted. One that fits there but not yet now has a *claim*: its
-quota is counted as used, no other gets in between, and it is admitted as soon as the evictions have
-made room. One that must preempt claims too, and its victims are not tried again before it is in. So
-an eviction always serves the one it was ordered for, and no two preemptors count on the same room.
+A head that fits there and now is admitted. A head that fits there but not yet now gets a *claim*:
+its quota is counted as used, no other workload gets it, and the claim holder is admitted as soon as
+the evictions have made room. A head that must preempt gets a claim too, and its victims are tried
+again only after it is admitted. So an eviction always serves its preemptor, and no two preemptors
+count on the same quota.
 
-With fair sharing a claim may still pass to a smaller share (`contest`). Who was evicted for it goes
-on waiting for the loser, until that is in or has been tried after the winner.
+With fair sharing a claim may still pass to a smaller share (`contest`). Its evicted victims go on
+waiting for the loser, until that is admitted or has been tried after the winner.
 
-Where those who would give way have not run for long enough, the preemption is postponed: the claim
-is kept until they have, and may still go to a head that comes before it (`postponing`).
+Where the victims' least run time is not over, the preemption is postponed: the claim is kept until
+then, and may still go to a head that comes before it (`postponing`).
 
-A head that was nominated before others took something is nominated again if it may have changed.
+A head that was nominated before others took quota is nominated again if its plan may have changed.
 
-Invariant: what is admitted fits what is really free at that moment.
+Invariant: an admission fits the quota that is really free at that moment.
 """
 
 from podgroup.admission.cache.claims import Claim
@@ -47,7 +48,7 @@ from podgroup.model.names import (
 
 
 class ReservingCycle:
-    """The processing of one round's heads."""
+    """The processing of the heads of a round."""
 
     def __init__(self, cache: SchedulerCache, nominator: Nominator, reclaimers: Reclaimers) -> None:
         self._cache = cache
@@ -56,10 +57,10 @@ class ReservingCycle:
         self._touched: set[Node] = set()
         self._decided: set[str] = set()
         self.interrupted = False
-        """Claims had to give way to a head: who is left of the round is tried in the next one."""
+        """Claims ended for a head: the rest of the round's heads are tried in the next round."""
 
     def process(self, head: Head) -> None:
-        """Decide about one head. Preemptions and admissions are entered by the caller."""
+        """Decide about a head. The caller enters preemptions and admissions."""
         # Trees of quota may share nodes.
         near = head.node.root in self._touched or (self._touched and head.planned.places)
         if near and not self._still_fits(head):
@@ -103,7 +104,7 @@ class ReservingCycle:
             self._touched.add(head.node.root)
 
     def _gives_way(self, head: Head) -> bool:
-        """Tell whether a workload that waits would reclaim what a head is about to get."""
+        """Tell whether a head gives way to a waiting workload that would reclaim its quota."""
         if head.planned.mode is Mode.FIT or head.deferred or not head.targets:
             return False
         lender = self._reclaimers.of_head(head)
@@ -125,7 +126,7 @@ class ReservingCycle:
         return free and has_room(head.node, usage, True) and has_room(present, usage, True)
 
     def _take_over(self, head: Head) -> None:
-        """Let a head have what is kept for others, where it comes before them by its share."""
+        """Let a head take over claims of others, where it comes before them by its share."""
         found = takeover(self._cache, self._nominator, head, self._decided)
         if found is None:
             return
@@ -139,7 +140,7 @@ class ReservingCycle:
 
 
 def claim_of(head: Head) -> Claim:
-    """Return what is kept for a head until evictions are complete."""
+    """Return the claim of a head until evictions are complete."""
     plan = head.planned
     claim = Claim(
         head.waiter,

@@ -1,14 +1,14 @@
-"""The scheduler: passes over the cache, and what each of them decides.
+"""The scheduler: passes over the cache, and the verdicts of each pass.
 
 Theory. A pass has rounds; in a round each ClusterQueue brings one head, all heads are nominated,
-and processed one after the other. One round is a cycle of Kueue. A pass goes on until none is left
-to try: its cost is that of what it admits and of the shapes it rejects. Decided `as_kueue`, a pass
-is one round.
+and processed one after the other. One round is a cycle of Kueue. A pass goes on until no workload
+is left to try: its cost is that of its admissions and of the shapes that it rejects. With
+`as_kueue` a pass is one round.
 
 A scheduler is a state without clock, randomness or I/O: the same events and passes in the same
-order make the same verdicts, whatever the order of the maps and lists that they were given in.
+order give the same verdicts, whatever the order of the maps and lists in the events.
 
-Invariant: nothing is admitted beyond what is available at that moment.
+Invariant: no admission exceeds the quota that is available at that moment.
 """
 
 from collections import Counter
@@ -49,40 +49,40 @@ from podgroup.model.reasons import effect_of
 _AS_IT_IS = nullcontext()
 _NOTHING = Verdicts()
 _MOST_WITHDRAWALS = 3
-"""How often an admission is withdrawn for the same one in a pass: it ends, whatever is decided."""
+"""How often a pass withdraws an admission for the same workload at most, so that it ends."""
 
 
 class Scheduler:
-    """Decides who is admitted and who gives way. Events go to `cache`, passes are `decide`."""
+    """Decides about admissions and preemptions. Events go to `cache`, passes are `decide`."""
 
     def __init__(self, configuration: Configuration | None = None) -> None:
         self.cache = SchedulerCache(configuration or Configuration())
         self.looking_at = ""
-        """What it is deciding about, for the error report if that fails."""
+        """The workload that is being decided about, for the report of an error."""
         self._nominator = Nominator(self.cache)
         self._reclaimers = Reclaimers(self.cache, self._nominator)
         self._new: dict[str, Entered] = {}
-        """Who was admitted in this pass, and is not admitted outside of it yet."""
+        """Workloads that this pass has admitted, and whose admission is known here alone."""
         self._started = False
-        """One that a start was reserved for was admitted in this pass."""
+        """A workload with a reserved start was admitted in this pass."""
         self.withdrawn: Counter[tuple[str, str]] = Counter()
-        """Whose admission was withdrawn in this pass, and for whom: how often."""
+        """(withdrawn workload, head) -> how often in this pass."""
         self._as_kueue = self.cache.configuration.as_kueue
         self._occasion = -1
         self._let_in: set[str] = set()
-        """Who was admitted on this occasion."""
+        """Workloads that were admitted on this occasion."""
         self._circling = False
-        """A workload was admitted on it twice."""
+        """A workload was admitted twice on this occasion."""
         self._looked_at: set[str] = set()
         self._placed_anew: list[Given] = []
-        """Places that were given in this pass to pods of failed nodes."""
+        """Places that this pass has given to pods of failed nodes."""
 
     def give_no_reasons(self) -> None:
-        """Decide the same from now on, but say less of what is not admitted, and look at less."""
+        """Decide the same from now on, without reasons of workloads that are not admitted."""
         self._nominator.gives_reasons = False
 
     def decide(self, now: float) -> Verdicts:
-        """Run a pass at `now` (seconds); nothing is looked at if none is to be tried."""
+        """Run a pass at `now` (seconds); it looks at nothing if no workload is to be tried."""
         cache = self.cache
         cache.settle(now)
         manager = cache.queues
@@ -100,7 +100,7 @@ class Scheduler:
         if self._as_kueue:
             self._placed_anew = [second_pass.more_places(cache, one) for one in failures]
         if cache.claims.by_id and cache.configuration.fair_sharing:
-            # Who has a smaller share takes over claims before they are admitted.
+            # Heads of smaller shares take over claims before claim holders are admitted.
             self._run_rounds(heads, admitted, evicted)
         self._admit_claims(heads, admitted, {one.by_id for one in evicted})
         self._look_again(heads, admitted, evicted)
@@ -116,12 +116,12 @@ class Scheduler:
             self._look_again(heads, admitted, evicted)
             manager.try_released()
             self._run_rounds(heads, admitted, evicted)
-        cache.claims.reconsidered.clear()  # without news each keeps what it has
+        cache.claims.reconsidered.clear()  # each claim stays while nothing changes
         if self._as_kueue:
             for verdict in failures:
                 second_pass.enter(cache, verdict)
         if self._started or (self.withdrawn and now >= cache.starts.due_at):
-            # What they took counts, and whose admission was withdrawn has its turn again.
+            # Usage of started workloads counts, and withdrawn workloads have their turn again.
             self._nominator.starts.review()
         return Verdicts(
             heads=tuple(heads),
@@ -139,13 +139,13 @@ class Scheduler:
         self.cache.claims.overtaken.clear()
 
     def settle(self, now: float, occasion: int) -> Verdicts:
-        """Run passes at `now` until there is a verdict to report, or nothing new would come of it.
+        """Run passes at `now` until there is a verdict to report, or no pass would change anything.
 
-        That is one pass, but `as_kueue`: Kueue's scheduler turns round and round with one
-        head per ClusterQueue, through all that is to be tried and all flavors: what it would come
-        to before anything else happens is decided at once, and each head gets the last verdict.
-        Where workloads preempt one another without end they take one turn per `occasion`, which is
-        the number of what has happened.
+        That is one pass, except `as_kueue`: Kueue's scheduler runs cycle after cycle with one head
+        per ClusterQueue, through all workloads to be tried and all flavors. Everything that it
+        would decide before the next event is decided at once, and each head gets its last verdict.
+        Where workloads preempt each other without end they take one turn per `occasion`, which is
+        the number of an event.
         """
         if not self._as_kueue:
             return self.decide(now)
@@ -185,7 +185,7 @@ class Scheduler:
         admitted: list[AdmissionVerdict],
         evicted: list[PreemptionVerdict],
     ) -> bool:
-        """Run a round; tell whether another one may decide something."""
+        """Run a round; tell whether another round may change anything."""
         brought = self.cache.queues.heads()
         return bool(brought) and self._decide(brought, heads, admitted, evicted)
 
@@ -196,7 +196,7 @@ class Scheduler:
         admitted: list[AdmissionVerdict],
         evicted: list[PreemptionVerdict],
     ) -> bool:
-        """Decide about one workload of some ClusterQueues; tell whether others may be tried."""
+        """Decide about the workloads that ClusterQueues brought; tell if others may be tried."""
         cache = self.cache
         cache.cycle += 1
         popped = [self._head(queue, waiter) for queue, waiter in brought]
@@ -229,14 +229,14 @@ class Scheduler:
         for head in popped:
             if head in untried:
                 cache.queues.place(head.waiter)
-            if head.waiter.place is not None:  # or what it got was taken back by one after it
+            if head.waiter.place is not None:  # untried, or a later head took its place
                 progress = True
                 continue
             before = len(admitted) + len(evicted)
             if isinstance(processing, KueueCycle):
                 self._enter(head, admitted, evicted)
             if head.status == ASSUMED and head.waiter.id not in self._new:
-                progress = True  # it was withdrawn for another one of this round
+                progress = True  # its admission was withdrawn for another head
                 continue
             if head.status != ASSUMED and head.waiter.id not in cache.claims.by_id:
                 progress = self._put_back(head) or progress
@@ -252,7 +252,7 @@ class Scheduler:
         return Head(waiter, queue.offer, node, preemptor, reserved=reserved)
 
     def _nominates(self, head: Head) -> bool:
-        """Find flavors and victims for a head, if it may be admitted here; tell whether it may."""
+        """Nominate a head, if it may be admitted here; tell whether it may."""
         nominator = self._nominator
         if not nominator.examine(head):
             return False
@@ -265,8 +265,8 @@ class Scheduler:
     ) -> bool:
         """Withdraw the admissions of this pass that a head would preempt; tell if there are any.
 
-        No pod of theirs was let in, so nothing is lost; preempted later, their work would be. Each
-        takes nothing back in this pass from whom it was withdrawn for (Q20).
+        No pod of theirs was ungated, so no work is lost; a later preemption would lose it. A
+        withdrawn workload takes nothing from the head in this pass (Q20).
         """
         if self._as_kueue or head.requeue not in (PENDING_PREEMPTION, PENDING_LEAST_RUN):
             return False
@@ -277,7 +277,7 @@ class Scheduler:
             self.withdrawn[id, by] += 1
             spared.setdefault(id, set()).add(by)
             self.cache.withdraw(self._new.pop(id), by)
-        # With fair sharing two may go round in circles: the head takes nothing from the others.
+        # With fair sharing two may go in circles: the head takes nothing from the withdrawn ones.
         spared.setdefault(by, set()).update(ids - gone)
         if gone:
             admitted[:] = [one for one in admitted if one.id not in gone]
@@ -285,9 +285,9 @@ class Scheduler:
         return bool(ids)
 
     def _apart_from_own(self, waiter: PendingWorkload) -> AbstractContextManager[None]:
-        """Look at quota without what pods of a workload take already that is not admitted.
+        """Look at quota without the usage of a workload's own pods that run without admission.
 
-        As far as it asks for that much: what they take beyond they go on taking.
+        Up to its request: usage beyond the request stays counted.
         """
         self.looking_at = waiter.id
         taken = self.cache.reservations.admitted.get(unadmitted_id(waiter.id))
@@ -315,7 +315,7 @@ class Scheduler:
     def _enter(
         self, head: Head, admitted: list[AdmissionVerdict], evicted: list[PreemptionVerdict]
     ) -> None:
-        """Enter what was decided about a head into the cache."""
+        """Enter the decision about a head into the cache."""
         cache, objects = self.cache, self.cache.objects
         if head.status == ASSUMED:
             plan = head.planned
@@ -356,7 +356,7 @@ class Scheduler:
                 cache.claims.begin(claim_of(head))
 
     def _put_back(self, head: Head) -> bool:
-        """Put a head back into its line; tell whether that lets others be tried."""
+        """Put a head back into its line; tell whether other workloads may be tried then."""
         cache, waiter = self.cache, head.waiter
         queue = cache.objects.cluster_queues[head.node.name]
         waiter.reason, waiter.message = head.reason, head.message
@@ -403,10 +403,10 @@ class Scheduler:
     def _admit_claims(
         self, heads: list[HeadVerdict], admitted: list[AdmissionVerdict], waiting: Container[str]
     ) -> None:
-        """Admit those whose evictions have made room; drop claims that wait for nothing.
+        """Admit claim holders whose evictions have made room; end claims without evictions.
 
-        `waiting` are those whose evictions were ordered in this pass: room that is there already
-        is for others.
+        `waiting` are claim holders whose evictions this pass has ordered: quota that is free
+        already is for others.
         """
         cache, objects = self.cache, self.cache.objects
         claims = sorted(
@@ -437,10 +437,10 @@ class Scheduler:
         admitted: list[AdmissionVerdict],
         evicted: list[PreemptionVerdict],
     ) -> None:
-        """Decide anew about postponed preemptions that are due, or where something became free.
+        """Decide anew about postponed preemptions that are due, or where quota became free.
 
-        Those that are not due are looked at one by one, with the claims of all others as they are:
-        where nothing is other than it was, each gets what it had.
+        Claims that are not due are decided one by one, beside all other claims: where nothing else
+        changed, each workload gets its former claim.
         """
         cache, manager = self.cache, self.cache.queues
         due, early = cache.claims.ready() if cache.objects.least_run.on else ((), ())
@@ -451,7 +451,7 @@ class Scheduler:
             if cache.claims.by_id.get(waiter.id) is claim:
                 cache.claims.end(waiter.id, anew=True)
             elif waiter.place is not None or waiter.id in cache.claims.by_id:
-                continue  # one that was decided about before has taken its claim over
+                continue  # a workload decided before took the claim over
             queue = cache.objects.cluster_queues[claim.queue]
             self._decide([(queue, waiter)], heads, admitted, evicted)
             if waiter.id in manager.waiting and waiter.id not in cache.claims.by_id:

@@ -1,11 +1,11 @@
 """The second pass: workloads that hold quota, and have places on nodes that failed.
 
-Theory. Such a workload comes before all that wait. It keeps its quota and flavors and preempts
-no other: the pods of failed nodes get other places, or it is evicted at once, so that it does not
-hold what it cannot use. Kueue enters what it found after the cycle, and evicts whose second node
-failed before the first was replaced.
+Theory. Such a workload comes before all waiting workloads. It keeps its quota and flavors and
+preempts no other: the pods of failed nodes get other places, or it is evicted at once, so that it
+does not hold quota that it cannot use. Kueue enters the new places after the cycle, and evicts a
+workload whose second node failed before the first was replaced.
 
-Invariant: who is evicted keeps its places until it has stopped; those of others are not changed.
+Invariant: an evicted workload keeps its places until it has stopped; those of others do not change.
 """
 
 from msgspec.structs import replace
@@ -23,7 +23,7 @@ from podgroup.model.reasons import effect_of
 
 
 def decide(cache: SchedulerCache) -> list[NodeFailureVerdict]:
-    """Decide about all whose nodes failed, and enter it at once if that is how it is done."""
+    """Decide about all workloads with failed nodes; enter each decision, except by Kueue's way."""
     found = []
     reservations = cache.reservations
     for id, failed in sorted(reservations.failed_nodes.items()):
@@ -54,7 +54,7 @@ def enter(cache: SchedulerCache, verdict: NodeFailureVerdict) -> None:
 def _decide(
     cache: SchedulerCache, holding: AdmittedWorkload, failed: FailedNodes
 ) -> NodeFailureVerdict | None:
-    """Return what becomes of a workload; None if it has no place on these nodes."""
+    """Return the verdict on a workload; None if it has no place on the failed nodes."""
     verdict = NodeFailureVerdict(
         id=holding.id, cluster_queue=holding.cluster_queue, nodes=failed.nodes
     )
@@ -70,7 +70,7 @@ def _decide(
 
 
 def more_places(cache: SchedulerCache, verdict: NodeFailureVerdict) -> Given:
-    """Return the places that a workload has got and did not have before."""
+    """Return the places of a verdict that the workload did not have before."""
     holding = cache.reservations.admitted[verdict.id]
     had = {one.name: one.topology for _, one in holding.given}
     found = []

@@ -1,8 +1,8 @@
 """Shapes: what makes two waiting workloads one question.
 
-Theory. Workloads with equal podsets and equal priority get the same answer in the same state, save
-for what their times decide. So they share one `Shape`, and an answer for one is an answer for all
-(Kueue calls it scheduling equivalence). Where starts are reserved, how long a workload may run
+Theory. Workloads with equal podsets and equal priority get the same answer in the same state, apart
+from their order in time. So they share a `Shape`, and an answer for one workload is an answer for
+all (Kueue calls it scheduling equivalence). Where starts are reserved, how long a workload may run
 decides as well, and is part of its shape.
 
 Invariant: two workloads have the same `Shape` object if and only if podsets, priority and bound
@@ -16,7 +16,7 @@ _Key = tuple[int, tuple[PodSet, ...], float | None]
 
 
 def asked(pod_set: PodSet) -> dict[str, int]:
-    """Return what all pods of a podset ask for together."""
+    """Return the request of all pods of a podset together."""
     total = {name: each * pod_set.count for name, each in pod_set.requests}
     total.update({name: each * pod_set.count for name, each in pod_set.devices})
     for name, amount in pod_set.shared:
@@ -25,7 +25,7 @@ def asked(pod_set: PodSet) -> dict[str, int]:
 
 
 class Shape:
-    """Podsets and a priority; what they ask for is worked out once."""
+    """Podsets and a priority; their requests are worked out once."""
 
     __slots__ = ("_with_pods", "_without", "pod_sets", "priority", "run_s")
 
@@ -40,7 +40,7 @@ class Shape:
         self._with_pods: list[dict[str, int]] = []
 
     def requests(self, with_pods: bool) -> list[dict[str, int]]:
-        """Return per podset what all its pods ask for, in the order resources are looked at."""
+        """Return per podset the request of all its pods, in the order of resources (`ordered`)."""
         if not with_pods:
             return self._without
         if not self._with_pods:
@@ -50,7 +50,7 @@ class Shape:
         return self._with_pods
 
     def total(self, with_pods: bool) -> dict[str, int]:
-        """Return what all podsets ask for together."""
+        """Return the request of all podsets together."""
         total: dict[str, int] = {}
         for requests in self.requests(with_pods):
             for resource, amount in requests.items():
@@ -70,7 +70,7 @@ class Shapes:
     def intern(
         self, priority: int, pod_sets: tuple[PodSet, ...], run_s: float | None = None
     ) -> Shape:
-        """Return the shape, for one more workload."""
+        """Return the shape of a further workload."""
         key = (priority, pod_sets, run_s)
         found = self._known.get(key)
         if found is None:

@@ -1,9 +1,9 @@
-"""Dominant resource share: how much of what could be lent a node of the quota tree has borrowed.
+"""Dominant resource share: how much of the lendable quota a node of the quota tree has borrowed.
 
-Theory. For each resource, what a node borrowed is set against what its parent could hand to it if
-nothing were used; the largest of these ratios, in thousandths, divided by the node's weight, is its
-share. A node of weight 0 that borrows has an infinite share, and among those the ratio decides.
-A root borrows nothing. (Dominant resource fairness, Ghodsi et al. 2011, along a tree.)
+Theory. For each resource, the amount that a node borrowed is divided by what its parent could lend
+if nothing were used; the largest of these ratios, in thousandths, divided by the node's weight, is
+its share. A node of weight 0 that borrows has an infinite share; among such nodes the ratio
+decides. A root borrows nothing. (Dominant resource fairness, Ghodsi et al. 2011, along a tree.)
 
 Invariant: `Share` values are totally ordered by `rank`.
 """
@@ -36,7 +36,7 @@ class Share(NamedTuple):
 
     @property
     def rank(self) -> tuple[int, float]:
-        """What shares are compared by, ascending."""
+        """The key that orders shares, ascending."""
         if self.ratio != 0 and not self.weight:
             return 1, self.ratio
         return 0, self.value
@@ -63,10 +63,10 @@ def share_of(node: Node) -> Share:
 
 
 def turn(share: Share, usage: Mapping[FlavorResource, int]) -> tuple[bool, tuple[int, float]]:
-    """Return what the tournament compares first, for a node with `usage` counted, ascending."""
+    """Return the first key of the tournament for a node with `usage` counted, ascending."""
     return borrows_any(share, usage), share.rank
 
 
 def borrows_any(share: Share, usage: Mapping[FlavorResource, int]) -> bool:
-    """Tell whether something that `usage` takes is among what the node borrows."""
+    """Tell whether the node borrows any flavor and resource of `usage`."""
     return any(amount > 0 and key in share.borrowed for key, amount in usage.items())

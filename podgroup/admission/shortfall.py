@@ -1,6 +1,6 @@
-"""What was short, where in the tree, and by whose limit; and how two sides of a preemption stand.
+"""Shortages: where in the tree, and by whose limit; and both sides of a preemption.
 
-Invariant: nothing is changed; the trees are read as they stand at that moment.
+Invariant: nothing is changed; the trees are read as they are at that moment.
 """
 
 from math import ceil
@@ -15,7 +15,7 @@ from podgroup.model.shortage import BORROWING, COHORT, LENDING, NOMINAL, Preempt
 def shortage(
     node: Node, key: FlavorResource, requested: int, available: int, *, ever: bool = False
 ) -> Shortage:
-    """Return what a ClusterQueue was short of; with `ever`, of all it could have."""
+    """Return the shortage of a ClusterQueue; with `ever` compared with its potential."""
     ends = node.ceiling(key) if ever else node.bottleneck(key)
     limit, without, lender = COHORT, available, ""
     if ends.parent is not None:
@@ -44,7 +44,7 @@ def shortage(
 def _kept_by_others(
     node: Node, root: Node, key: FlavorResource, *, empty: bool
 ) -> list[tuple[int, str]]:
-    """Return what others have free and do not lend, and who; few trees have lending limits."""
+    """Return the free amounts that others keep from lending, with their names; few trees do."""
     keepers = root.keepers.get(key)
     if not keepers:
         return []
@@ -56,7 +56,7 @@ def _kept_by_others(
 
 
 def preempted(policy: str, victim: Node, preemptor: Node) -> Preempted:
-    """Return between whom, by which policy and at which shares one gives way."""
+    """Return a preemption: its policy, and the shares of victim and preemptor."""
     above = set(preemptor.path())
     common = next((one.name for one in victim.path() if one in above), "")
     return Preempted(
@@ -74,7 +74,7 @@ def share_shown(node: Node) -> int:
 
 
 def borrowed(node: Node, key: FlavorResource) -> int:
-    """Return what a node has taken from its parent."""
+    """Return the amount that a node has borrowed from its parent."""
     if node.parent is None:
         return 0
     return min(max(0, node.usage.get(key, 0) - node.subtree.get(key, 0)), MAX_INT64)

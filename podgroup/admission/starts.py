@@ -1,20 +1,21 @@
-"""Starts that are reserved for who has waited too long, and who may still pass.
+"""Reserved starts of workloads that have waited too long, and which workloads may still pass.
 
-Theory. As what runs ends, at the latest when its bound says so, the quota that a workload needs
-becomes free at some moment: that is its *reserved start*. What ran before and has no bound ends at
-an unknown time, after all that has one. From then on another workload is admitted only if it
+Theory. Running workloads end, at the latest at their bound, so the quota that a waiting workload
+needs becomes free at some time: that is its *reserved start*. Workloads that run without a bound
+end at an unknown time, after all that have one. From then on another workload is admitted only
+if it
 
 - takes nothing of the same flavors and resources;
-- ends before, for sure;
-- leaves what the workload needs at that moment, when all that is to end by then has ended; or
-- could take it back at once if the workload ran: by its priority in the same ClusterQueue, or as a
-  neighbour within its nominal quota, of which the workload would borrow.
+- ends before the start, by its bound;
+- leaves the quota that the start needs, when all that is to end by then has ended; or
+- could preempt the starting workload at once: by its priority in the same ClusterQueue, or as a
+  neighbour within its nominal quota, from which that workload would borrow.
 
-So quota goes on being used, and the workload starts by then. As what runs ends before its bound,
-that moment comes nearer for those that would pass; what was promised stays. Where others came in by
-such a right, or something runs beyond its bound, the start is worked out anew. Who was reserved a
-start earlier goes before: a later one is worked out, and held off, as if the earlier one had
-started already.
+So quota stays in use, and the workload starts by then. As workloads end before their bound, the
+time comes nearer for those that would pass; the promised time stays. Where others were admitted by
+such a right, or a workload runs beyond its bound, the start is worked out anew. A start that was
+reserved earlier goes first: a later start is worked out, and keeps others off, as if the earlier
+start had been made already.
 
 Invariant: the cache and the trees are the same after a look ahead as before.
 """
@@ -38,7 +39,7 @@ from podgroup.admission.wording import KEPT_FOR_LONGER_WAIT
 from podgroup.model.names import PENDING_WAITING_FOR_QUOTA
 
 Nominate = Callable[[Head, Sequence[Mapping[str, str]] | None], None]
-"""Finds out what a head would get, of some flavors only if they are named, by podset."""
+"""(head, flavors by podset or None for any): nominates the head, and writes its plan."""
 
 
 class Starts:
@@ -49,10 +50,10 @@ class Starts:
         self._starts = cache.starts
         self._nominate = nominate
 
-    # Who has waited too long
+    # Workloads that have waited too long
 
     def review(self) -> None:
-        """Work out anew what does not hold any more, and reserve starts that are due."""
+        """Work out anew the starts that no longer hold, and reserve starts that are due."""
         cache, starts = self._cache, self._starts
         for start in list(starts.by_id.values()):
             waiter = cache.queues.waiting.get(start.id)
@@ -71,10 +72,10 @@ class Starts:
                 self._look(queue)
 
     def started(self, id: str) -> None:
-        """Let the next one of its ClusterQueue have its turn, as a workload starts that had it.
+        """End the reserved start of a workload that starts, and reserve its ClusterQueue's next.
 
-        That is amid a pass: other starts are worked out anew before the next one. Heads are being
-        tried, and who is first in a StrictFIFO queue may be one of them.
+        This is done amid a pass; all other starts are worked out anew after it. Heads are being
+        tried, and the first of a StrictFIFO queue may be among them, so its next start waits.
         """
         starts = self._starts
         queue = self._cache.objects.cluster_queues[starts.by_id[id].queue]
@@ -86,13 +87,13 @@ class Starts:
         self._look(queue)
 
     def _look(self, queue: CachedQueue) -> None:
-        """Reserve starts for the oldest of a ClusterQueue, one in a flavor at most."""
+        """Reserve starts for the oldest workloads of a ClusterQueue, at most one in a flavor."""
         if not queue.active:
             return
         starts, taken = self._starts, self._flavors_taken
         now, longest_s = self._cache.wake_ups.now, starts.longest_wait_s
         passed_over = set(queue.starts)
-        # Behind the first one of a StrictFIFO queue none starts whatever its flavor is.
+        # Behind the first start of a StrictFIFO queue there is no other, in whatever flavor.
         while not (queue.offer.flavors <= taken(queue) or (queue.strict and queue.starts)):
             waiter = min(queue.lines.oldest(passed_over), key=_age, default=None)
             if waiter is None:
@@ -106,18 +107,18 @@ class Starts:
                 starts.reserve(start)
                 self._cache.claims.unblock(queue)
                 passed_over.add(waiter.id)
-            else:  # it may fit another time, and so may those like it
+            else:  # it may fit another time, and so may its equals
                 starts.due_at = min(starts.due_at, now + longest_s)
                 passed_over.update(one.id for one in queue.lines if one.shape is waiter.shape)
 
     def _keeps(self, queue: CachedQueue, waiter: PendingWorkload, start: ReservedStart) -> bool:
-        """Tell whether a workload may be tried in the ClusterQueue that its start is in."""
+        """Tell whether a workload may be tried in the ClusterQueue of its reserved start."""
         here = queue.active and queue.spec.name == start.queue
         in_line = here and waiter.place is not queue.lines
         return in_line and not self._behind(queue, waiter)
 
     def _behind(self, queue: CachedQueue, waiter: PendingWorkload) -> bool:
-        """Tell whether a workload waits behind another that none passes in a StrictFIFO queue."""
+        """Tell whether a workload of a StrictFIFO queue waits behind one that it may not pass."""
         queues = self._cache.queues
         if not queue.strict or queue.first_of_all:
             return False
@@ -134,7 +135,7 @@ class Starts:
     def _anew(
         self, queue: CachedQueue, waiter: PendingWorkload, start: ReservedStart
     ) -> ReservedStart | None:
-        """Return a start that holds as things are now, the same one if it does; None: none."""
+        """Return the start that holds now, the same start if it still holds; None: none does."""
         late = start.by is not None and start.by < self._cache.wake_ups.now
         if not late and self._seen(start) == start.seen:
             return start
@@ -142,7 +143,7 @@ class Starts:
         if sooner is None:
             return self._worked_out(queue, waiter)
         if start.by is None and sooner.by is not None:
-            return sooner  # all that ran before and has no bound has ended
+            return sooner  # all that ran before without a bound has ended
         start.soonest = sooner.soonest
         self._look_anew(start)
         return start
@@ -150,9 +151,9 @@ class Starts:
     def _worked_out(
         self, queue: CachedQueue, waiter: PendingWorkload, known: ReservedStart | None = None
     ) -> ReservedStart | None:
-        """Return what a workload gets first as what runs ends; None if it never fits.
+        """Return the first start of a workload as running workloads end; None if it never fits.
 
-        With what is `known` already: by the time that was promised, in the same flavors.
+        With a `known` start: by the promised time, in the same flavors.
         """
         cache, now = self._cache, self._cache.wake_ups.now
         name, earlier = queue.spec.name, [*self._earlier(queue.spec.name, waiter.id)]
@@ -164,7 +165,7 @@ class Starts:
         held.sort(key=lambda one: (self._end_of(one, waiter.id), one.at, one.id))
 
         def after(count: int) -> Head | None:
-            """Return it as it fits once so many have ended."""
+            """Return the head if it fits once `count` workloads have ended, else None."""
             ended.first(count)
             head = Head(waiter, queue.offer, cache.objects.forest.queues[name], False)
             self._nominate(head, only)
@@ -181,7 +182,7 @@ class Starts:
                     most, found = middle, sooner
         if found is None:
             return None
-        # Who fits already starts as soon as it has its turn: there is no end to wait for.
+        # A workload that fits already starts as soon as it has its turn: it waits for no end.
         by = inf if most == 0 else self._end_of(held[most - 1], waiter.id)
         pod_sets = found.planned.assignments()
         start = ReservedStart(waiter.id, name, pod_sets, at, None if by == inf else by)
@@ -190,30 +191,30 @@ class Starts:
         return start
 
     def _end_of(self, holding: AdmittedWorkload, id: str) -> float:
-        """Return by when quota is given back, as far as that has a bound that was not overrun.
+        """Return by when a holder gives its quota back; without a bound, or beyond it, never.
 
-        What runs of a workload itself that was not admitted is no obstacle to it.
+        Pods of workload `id` itself that run without admission are no obstacle: they end now.
         """
         now, by = self._cache.wake_ups.now, holding.reservation.ends_by
         if holding.id == unadmitted_id(id):
             return now
         return inf if by is None or by < now else by
 
-    # Who may pass
+    # Workloads that may pass
 
     def concern(self, head: Head) -> bool:
-        """Tell whether a start is reserved that a head may put off."""
+        """Tell whether there is a reserved start that a head may put off."""
         return bool(self._starts.by_id) and any(self._before(head))
 
     def put_off(self, head: Head) -> bool:
-        """Tell whether a head would put a reserved start off by what it is about to get."""
+        """Tell whether a head would put off a reserved start by its plan."""
         plan = head.planned
         if plan.mode is Mode.NO_FIT or not (plan.mode is Mode.FIT or head.deferred or head.targets):
             return False
         return not all(self._passes(head, start) for start in self._before(head))
 
     def keep_off(self, head: Head) -> None:
-        """Give a head only what no start is reserved in; note why if that is nothing."""
+        """Nominate a head without the quota of reserved starts; if it does not fit, note why."""
         with self._made(list(self._before(head))):
             self._nominate(head, None)
         if head.planned.mode is not Mode.FIT or self.put_off(head):
@@ -222,9 +223,9 @@ class Starts:
             head.message = KEPT_FOR_LONGER_WAIT
 
     def _before(self, head: Head) -> Iterator[ReservedStart]:
-        """Yield the reserved starts that a head is held against.
+        """Yield the reserved starts that a head may not put off.
 
-        To who takes the flavors of its own start these are the earlier ones.
+        For a head that takes only flavors of its own start they are the earlier starts.
         """
         own = self._starts.by_id.get(head.waiter.id)
         taken = {flavor for flavor, _ in head.planned.usage}
@@ -233,11 +234,11 @@ class Starts:
         return self._in_tree(head.node.name, self._starts.by_id.keys() - {head.waiter.id})
 
     def _earlier(self, name: str, id: str) -> Iterator[ReservedStart]:
-        """Yield those that were reserved before a workload's, all if it has none."""
+        """Yield the starts that were reserved before a workload's, all if it has none."""
         return self._in_tree(name, {*takewhile(lambda one: one != id, self._starts.by_id)})
 
     def _in_tree(self, name: str, ids: Container[str]) -> Iterator[ReservedStart]:
-        """Yield those of some workloads that wait in the tree of a ClusterQueue, in order."""
+        """Yield the starts of workloads `ids` that wait in a ClusterQueue's tree, in order."""
         cache, queues = self._cache, self._cache.objects.forest.queues
         root = queues[name].root
         for start in list(self._starts.by_id.values()):
@@ -262,7 +263,7 @@ class Starts:
         return all(amount <= spare.get(key, amount) for key, amount in taken.items())
 
     def _by_right(self, head: Head, start: ReservedStart) -> bool:
-        """Tell whether a head could take back at once what the workload would be given."""
+        """Tell whether a head could preempt the workload of a start at once."""
         waiter = self._cache.queues.waiting[start.id]
         if head.node.name == start.queue:
             policy = head.offer.queue.within_cluster_queue
@@ -275,10 +276,10 @@ class Starts:
             node = self._cache.objects.forest.queues[start.queue]
             return any(node.borrows(key, amount) for key, amount in start.usage.items())
 
-    # What will be
+    # Looking ahead
 
     def _seen(self, start: ReservedStart) -> object:
-        """Return what is another one when what will be is."""
+        """Return a value that changes whenever the look ahead may change."""
         objects = self._cache.objects
         tree, nodes = objects.tree(start.queue), objects.forest.queues
         earlier = [one.id for one in self._earlier(start.queue, start.id)]
@@ -290,7 +291,7 @@ class Starts:
         start.spare.clear()
 
     def _spare(self, start: ReservedStart, name: str) -> Mapping[tuple[str, str], int]:
-        """Return what a ClusterQueue can have by then beside the workload, of what that needs."""
+        """Return what a ClusterQueue can have beside a start, of the resources that it needs."""
         if start.seen != self._seen(start):
             self._look_anew(start)
         found = start.spare.get(name)
@@ -302,7 +303,7 @@ class Starts:
         return found
 
     def _fits_beside(self, head: Head, start: ReservedStart) -> bool:
-        """Tell whether the workload fits by then beside what a head is about to get."""
+        """Tell whether the workload of a start fits beside a head's plan."""
         objects, waiter = self._cache.objects, self._cache.queues.waiting[start.id]
         placed = given(head.waiter.shape.pod_sets, head.planned.assignments())
         queue, node = objects.cluster_queues[start.queue], objects.forest.queues[start.queue]
@@ -318,13 +319,13 @@ class Starts:
         return starting.planned.mode is Mode.FIT
 
     def _ends(self, holding: AdmittedWorkload, start: ReservedStart, by: float | None) -> bool:
-        """Tell whether quota is given back before a start; `by` None: as it ran before."""
+        """Tell whether a holder ends before a start; `by` None: if it ran when that was made."""
         if by is None:
             return holding.at <= start.at
         return self._end_of(holding, start.id) <= by
 
     def _at(self, start: ReservedStart) -> AbstractContextManager[object]:
-        """Have things as they will be when the workload starts, before it does."""
+        """Look at quota as it will be at a start, just before the start."""
         held = self._held(start.queue)
         ending = [one for one in held if self._ends(one, start, start.soonest)]
         earlier = [*self._earlier(start.queue, start.id)]
@@ -332,7 +333,7 @@ class Starts:
 
     @contextmanager
     def _made(self, starts: Sequence[ReservedStart]) -> Iterator[None]:
-        """Have some reserved starts made."""
+        """Look at quota as if some reserved starts were made."""
         nodes = self._cache.objects.forest.queues
         for start in starts:
             nodes[start.queue].take(start.usage)
@@ -350,11 +351,11 @@ class Starts:
         name: str,
         id: str,
     ) -> Iterator["_Ended"]:
-        """Have some that hold quota ended, evictions complete, and earlier starts made."""
+        """Look at quota with `ending` ended, evictions complete, and earlier starts made."""
         cache, objects = self._cache, self._cache.objects
         queues, nodes = objects.cluster_queues, objects.forest.queues
         lines = [*((one.queue, one.id) for one in earlier), (name, id)]
-        # What is kept for the first one of a StrictFIFO queue is part of what its start takes.
+        # Quota reserved for the head of a StrictFIFO queue is part of what its start takes.
         kept = [(nodes[at], queues[at].reserved) for at, head in lines if queues[at].head == head]
         with cache.reservations.without_leaving():
             present, objects.present = objects.present, objects.forest
@@ -372,14 +373,14 @@ class Starts:
                 objects.present = present
 
     def _held(self, name: str) -> list[AdmittedWorkload]:
-        """Return who holds quota in the tree of a ClusterQueue, and is not being evicted."""
+        """Return the holders of quota in a ClusterQueue's tree that are not being evicted."""
         objects = self._cache.objects
         tree = objects.tree(name)
         return [one for each in tree for one in objects.forest.queues[each].holdings.values()]
 
 
 class _Ended:
-    """How many have ended of those that do, one after the other."""
+    """Holders that end one after the other, of which some count as ended."""
 
     def __init__(self, objects: Objects, ending: Sequence[AdmittedWorkload]) -> None:
         self._objects = objects
@@ -387,7 +388,7 @@ class _Ended:
         self._count = 0
 
     def first(self, count: int) -> None:
-        """Have so many ended: those alone are entered that were not, or are not any more."""
+        """Count the first `count` holders as ended, entering only what changes."""
         for one in self._ending[self._count : count]:
             self._enter(one, -1)
         for one in self._ending[count : self._count]:
@@ -404,5 +405,5 @@ def _age(waiter: PendingWorkload) -> tuple[float, str]:
 
 
 def _eligible(waiter: PendingWorkload) -> bool:
-    grows = grown_id(waiter.id) != waiter.id  # it runs, and waits for more
+    grows = grown_id(waiter.id) != waiter.id  # it runs, and waits for more quota
     return waiter.selected and not waiter.invalid and not grows

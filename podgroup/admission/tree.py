@@ -1,20 +1,19 @@
 """The quota tree: what each ClusterQueue and Cohort has, lends, borrows and uses.
 
-Theory. Every node has a *subtree quota*: its own nominal quota and what its children let go up. The
+Theory. Every node has a *subtree quota*: its own nominal quota and what its children lend up. The
 part that a lending limit keeps is *local*: the parent never sees it. Usage fills the local part
-first; what exceeds it goes up to the parent, and so on. What is *available* to a node is what is
-left of its local part and what the parent has for it, at most the borrowing limit above its own.
-What runs in a ClusterQueue without having been admitted fills up its own quota beside what is
-admitted, and never borrows: what it takes beyond that keeps this ClusterQueue from admitting, and
-costs no other anything.
-What a ClusterQueue may ever get is its *potential*: the same with nothing used. Limits of a root
-are never looked at. (Kueue: pkg/cache/scheduler/resource_node.go.)
+first; what exceeds it goes up to the parent, and so on. *Available* to a node is the rest of its
+local part and what the parent has for it, at most the borrowing limit above its own quota.
+Pods that run in a ClusterQueue without having been admitted fill up its own quota beside its
+admissions, and never borrow: usage beyond the own quota keeps this ClusterQueue from admitting, and
+takes nothing from others.
+The *potential* of a ClusterQueue is what it may ever get: what is available with nothing used.
+Limits of a root are never looked at. (Kueue: pkg/cache/scheduler/resource_node.go.)
 
 A Cohort that is only referred to exists without quota. Cohorts with more than `MOST_ABOVE` others
-above them, as all have whose way up leads into a circle, have no parent here, and the ClusterQueues
-below them are not active: so a way up or down a tree has few steps. A ClusterQueue that is
-not active takes part with quota and usage, but is no child of a cohort when children are counted or
-looked through.
+above them, and so all whose way up is a circle, have no parent here, and the ClusterQueues below
+them are not active: so a way up or down a tree has few steps. A ClusterQueue that is not active
+takes part with quota and usage, but does not count as a child of its cohort.
 
 Invariant: `remove` undoes `add`, in whatever order several of them are done; usage of a node is
 what its children's exceeding usage and its own workloads add up to.
@@ -71,7 +70,7 @@ class Node:
         self.root: Node = self
         self.cohorts: list[Node] = []
         self.queues: list[Node] = []
-        """Active ones only."""
+        """Active ClusterQueues only."""
         self.nominal: Usage = {}
         self.borrow: Usage = {}
         self.local: Usage = {}
@@ -79,16 +78,16 @@ class Node:
         self.potential: Usage = {}
         self.usage: Usage = {}
         self.unadmitted: Usage = {}
-        """Of a ClusterQueue: all that runs in it without having been admitted."""
+        """Of a ClusterQueue: usage of all pods that run in it without having been admitted."""
         self.admitted: Usage = {}
-        """Of the same flavors and resources: what is admitted."""
+        """Usage of admissions, for the flavors and resources of `unadmitted`."""
         self.height = 0
         self.lendable: dict[str, int] = {}
-        """Per resource, what this node could hand to one of its children; filled by `Forest`."""
+        """Resource -> the amount that this node could lend to a child; `Forest` writes it."""
         self.keepers: dict[FlavorResource, list[Node]] = {}
-        """Of a root: who of its tree keeps quota that others cannot have; filled by `Forest`."""
+        """Of a root: nodes of its tree that keep quota from others; `Forest` writes it."""
         self.holdings: dict[str, AdmittedWorkload] = {}
-        """Of a ClusterQueue: who holds quota in it and may be looked at as a victim."""
+        """Of a ClusterQueue: workloads that hold quota in it and may become victims."""
 
     def path(self) -> Iterator["Node"]:
         """Yield the cohorts above, the root last."""
@@ -98,15 +97,15 @@ class Node:
             node = node.parent
 
     def spare(self, key: FlavorResource) -> int:
-        """Return what is left of the local part."""
+        """Return the rest of the local part."""
         return max(0, self.local.get(key, 0) - self.usage.get(key, 0))
 
     def available(self, key: FlavorResource) -> int:
-        """Return what may be added at once; 0 when over."""
+        """Return the available amount; 0 where quota is exceeded."""
         return max(0, self.room(key))
 
     def room(self, key: FlavorResource) -> int:
-        """Return what is available, less than 0 where quota was taken away."""
+        """Return the available amount, below 0 where quota is exceeded."""
         used = self.usage.get(key, 0)
         if self.parent is None:
             return self.subtree.get(key, 0) - used - self.overrun(key)
@@ -119,12 +118,12 @@ class Node:
         return own + above
 
     def overrun(self, key: FlavorResource) -> int:
-        """Return what runs unadmitted beyond the own quota, for which no other is charged."""
+        """Return the unadmitted usage beyond the own quota, which costs others nothing."""
         runs = self.unadmitted.get(key)
         return self.admitted[key] + runs - self.usage.get(key, 0) if runs else 0
 
     def bottleneck(self, key: FlavorResource) -> "Node":
-        """Return the node that ends the search for room: by its borrowing limit, or the root."""
+        """Return the node that ends the search for quota: by its borrowing limit, or the root."""
         if self.parent is None:
             return self
         local = self.local.get(key, 0)
@@ -136,7 +135,7 @@ class Node:
         return self.parent.bottleneck(key)
 
     def ceiling(self, key: FlavorResource) -> "Node":
-        """Return the node that limits what may ever be had: by its borrowing limit, or the root."""
+        """Return the node that limits the potential: by its borrowing limit, or the root."""
         if self.parent is None:
             return self
         most = self.local.get(key, 0) + self.parent.potential.get(key, 0)
@@ -146,7 +145,7 @@ class Node:
         return self.parent.ceiling(key)
 
     def unlimited(self, key: FlavorResource, *, empty: bool = False) -> int:
-        """Return what would be available without borrowing limits, or of an `empty` tree be had."""
+        """Return what would be available without borrowing limits; `empty`: with nothing used."""
         if self.parent is None:
             used = 0 if empty else self.usage.get(key, 0) + self.overrun(key)
             return self.subtree.get(key, 0) - used
@@ -177,7 +176,7 @@ class Node:
             self._remove(key, amount)
 
     def run(self, usage: Mapping[FlavorResource, int], sign: int = 1) -> None:
-        """Enter that so much more runs without having been admitted, or less."""
+        """Enter further usage of pods that run without having been admitted, or less."""
         for key, amount in usage.items():
             if key not in self.unadmitted:
                 self.unadmitted[key], self.admitted[key] = 0, self.usage.get(key, 0)
@@ -187,7 +186,7 @@ class Node:
                 del self.unadmitted[key], self.admitted[key]
 
     def _level(self, key: FlavorResource) -> None:
-        """Let usage be what is admitted, and what runs beside it within the own quota."""
+        """Set usage to that of admissions, and of unadmitted pods within the own quota."""
         admitted = self.admitted[key]
         own = min(admitted + self.unadmitted[key], self.subtree.get(key, 0))
         more = max(admitted, own) - self.usage.get(key, 0)
@@ -232,7 +231,7 @@ class Node:
 
 
 class Forest:
-    """All trees of quota. Built anew when a ClusterQueue, a Cohort or who is active changes."""
+    """All trees of quota. Built anew when a ClusterQueue, its `active` or a Cohort changes."""
 
     def __init__(
         self,
@@ -310,7 +309,7 @@ def _quotas(node: Node, groups: Iterable[ResourceGroup]) -> None:
 
 
 def _without_root(name: str, parents: Mapping[str, str]) -> bool:
-    """Tell whether more than `MOST_ABOVE` are above a Cohort, or a circle, which never ends."""
+    """Tell whether more than `MOST_ABOVE` cohorts are above a Cohort, as in a circle."""
     for _ in range(MOST_ABOVE + 1):
         if name not in parents:
             return False
@@ -360,7 +359,7 @@ def _lendable(root: Node) -> None:
 
 
 def sides(one: Node, other: Node) -> tuple[Node, Node]:
-    """Return the nodes just below the lowest cohort that has both of a tree, on either side."""
+    """Return the nodes of both sides just below the lowest cohort above two nodes."""
     above: dict[Node, Node] = {}
     ours = one
     for cohort in one.path():

@@ -1,6 +1,6 @@
-"""What a pass decides, and why: values for the code that carries out, records or reports it.
+"""Verdicts of a pass, and why: values for the code that carries out, records or reports them.
 
-Invariant: a verdict names everything by id and name; it holds nothing that changes later.
+Invariant: a verdict names everything by id and name, and its values never change.
 """
 
 from msgspec import Struct
@@ -10,7 +10,7 @@ from podgroup.model.shortage import Preempted, Shortage
 
 
 class Target(Struct, frozen=True):
-    """A workload that has to give way, and by which rule (`podgroup.model.names.PREEMPTED_…`)."""
+    """A victim, and the policy of its preemption (`podgroup.model.names.PREEMPTED_…`)."""
 
     id: str
     reason: str
@@ -25,14 +25,15 @@ class Chosen(Struct, frozen=True):
 
 
 class HeadVerdict(Struct, frozen=True, kw_only=True):
-    """What became of a workload that was looked at.
+    """The verdict on a head.
 
-    `mode` is Fit, Preempt, NoFit, DeferredFit, or "" if it was not held against quota. `status` is
-    ``assumed`` for admitted, ``skipped``, or "". `reason` and `message` are those of the condition
-    QuotaReserved=False, "" if admitted. `order` is its place among the heads of its tree.
+    `mode` is Fit, Preempt, NoFit, DeferredFit, or "" if the head was not compared with quota.
+    `status` is ``assumed`` for admitted, ``skipped``, or "". `reason` and `message` are those of
+    the condition QuotaReserved=False, "" if admitted. `order` is its place among the heads of its
+    tree.
 
-    `until` is when its targets have run for long enough, in seconds, and `waits_for` the one that
-    has to run until then; 0: they have.
+    `until` is when the least run time of its targets is over, in seconds, and `waits_for` the
+    target that runs until then; 0: it is over.
     """
 
     id: str
@@ -62,7 +63,7 @@ class AdmissionVerdict(Struct, frozen=True, kw_only=True):
 
 
 class PreemptionVerdict(Struct, frozen=True, kw_only=True):
-    """A workload has to give its quota back: for whom, by which rule, and how both sides stood."""
+    """A workload is preempted: for which workload, by which policy, and both sides' state."""
 
     id: str
     cluster_queue: str
@@ -76,9 +77,9 @@ class PreemptionVerdict(Struct, frozen=True, kw_only=True):
 class NodeFailureVerdict(Struct, frozen=True, kw_only=True):
     """Nodes failed that a workload has places on.
 
-    `pod_sets` is what it has from now on, with other places: its quota stays what it was. None: it
-    has to give its quota back, by reason `podgroup.model.names.EVICTED_NODE_FAILURES`; `message`
-    says so, and `why` what was in the way of other places.
+    `pod_sets` is its assignment from now on, with other places and the same quota. None: it has to
+    give its quota back, by reason `podgroup.model.names.EVICTED_NODE_FAILURES`; `message` says so,
+    and `why` why there are no other places.
     """
 
     id: str
@@ -104,5 +105,5 @@ class Verdicts(Struct, frozen=True, kw_only=True):
 
     @property
     def changing(self) -> bool:
-        """Whether any workload has more, less or something else from now on."""
+        """Whether the quota or the places of any workload change."""
         return bool(self.admitted or self.preempted or self.node_failures)

@@ -1,11 +1,11 @@
-"""Who may be preempted for whom, and in which order candidates are looked at.
+"""Which workloads may be preempted for which, and in which order candidates are looked at.
 
-Theory. Of the workloads that hold something the preemptor lacks, its ClusterQueue's policies say
-who may be taken: one policy for its own queue, one for the rest of the tree. Who has not run for
-its least time is no candidate. Candidates come in one order: evictions that are under way first,
-then low before high priority, late before early reservations. Where LocalQueues share by use, those
-that used most come first within a ClusterQueue; between ClusterQueues use says nothing, so lists
-are ordered for each and merged by the rest.
+Theory. Workloads that hold quota which the preemptor lacks are candidates, as the policies of its
+ClusterQueue allow: one policy for its own queue, one for the rest of the tree. A workload whose
+least run time is not over is no candidate. Candidates come in one order: evictions that are under
+way first, then low before high priority, late before early reservations. Where LocalQueues share
+by use, the largest use comes first within a ClusterQueue; between ClusterQueues use does not count,
+so lists are ordered for each and merged by the rest.
 
 Invariant: the order is total, it ends in the uid.
 """
@@ -22,7 +22,7 @@ from podgroup.model.objects import ClusterQueueView
 
 Order = tuple[bool, bool, int, float, str]
 NEVER: Final = ("", "Never")
-"""Policies by which none is taken."""
+"""Policies without candidates."""
 
 
 class Victim(NamedTuple):
@@ -33,7 +33,7 @@ class Victim(NamedTuple):
 
 
 class Preemptor(NamedTuple):
-    """For whom room is to be made. `spared` are workloads that it may not take."""
+    """The workload that needs quota. `spared` are workloads that it may not preempt."""
 
     id: str
     queue: ClusterQueueView
@@ -56,16 +56,16 @@ class Field(NamedTuple):
     placed: Callable[[], bool] = lambda: True
     """Whether the preemptor's pods have places now."""
     spares: Callable[[AdmittedWorkload, str], bool] | None = None
-    """Whether a workload has not run for long enough to be taken for a reason; None: none is."""
+    """Whether a workload's least run time for a reason is not over; None: no times hold."""
 
 
 def candidates(
     preemptor: Preemptor, holder: Node, needs: Set[FlavorResource], policy: str
 ) -> list[AdmittedWorkload]:
-    """Return who of a ClusterQueue may be taken under `policy`."""
+    """Return the workloads of a ClusterQueue that may be preempted under `policy`."""
     if policy in NEVER:
         return []
-    # Priority first: it is what most are spared for, and the cheapest to look at.
+    # Priority first: it spares most workloads, and is the cheapest to look at.
     priority, since = preemptor.priority, preemptor.since
     permitted: Iterable[AdmittedWorkload] = holder.holdings.values()
     if policy == "LowerPriority":
@@ -86,13 +86,13 @@ def candidates(
 
 
 def seasoned(field: Field, found: list[AdmittedWorkload], reason: str) -> list[AdmittedWorkload]:
-    """Return who of candidates has run for long enough to be taken for a reason."""
+    """Return the candidates whose least run time for a reason is over."""
     spares = field.spares
     return found if spares is None else [one for one in found if not spares(one, reason)]
 
 
 def order(preemptor: Preemptor, other: AdmittedWorkload) -> Order:
-    """Return what candidates are ordered by, without regard to use."""
+    """Return the key that orders candidates, without regard to use."""
     own = other.cluster_queue == preemptor.queue.name
     return (other.evicted is None, own, other.priority, -other.at, other.uid)
 
@@ -100,7 +100,7 @@ def order(preemptor: Preemptor, other: AdmittedWorkload) -> Order:
 def in_order(
     field: Field, preemptor: Preemptor, found: Iterable[AdmittedWorkload]
 ) -> list[AdmittedWorkload]:
-    """Return candidates in the order in which they are taken."""
+    """Return candidates in the order in which they are looked at."""
     per_queue: dict[str, list[AdmittedWorkload]] = {}
     shared = False
     for other in found:
@@ -136,7 +136,7 @@ def _by_use(
 
 
 def has_room(node: Node, requests: Usage, may_borrow: bool) -> bool:
-    """Tell whether requests fit a ClusterQueue, if need be without borrowing."""
+    """Tell whether requests fit a ClusterQueue; without `may_borrow`, its own quota."""
     return all(
         amount <= node.available(key) and (may_borrow or not node.borrows(key, amount))
         for key, amount in requests.items()
@@ -165,9 +165,9 @@ def fill_back(
     may_borrow: bool,
     own_too: bool = True,
 ) -> list[Victim]:
-    """Spare whom it turns out not to need, the last chosen first; the very last is needed.
+    """Spare victims that turn out not needed, the last chosen first; the very last is needed.
 
-    `own_too` says that those of its own ClusterQueue may be spared.
+    `own_too`: victims of the preemptor's own ClusterQueue may be spared, too.
     """
     needed = taken[-1:]
     for victim in reversed(taken[:-1]):

@@ -1,4 +1,4 @@
-"""What Kueue says to people, word for word: messages of conditions, and requeue reasons.
+"""Kueue's texts for people, word for word: messages of conditions, and requeue reasons.
 
 Invariant: a message depends on its arguments alone.
 """
@@ -22,7 +22,7 @@ NO_FIT: Final = "NoFit"
 NO_CANDIDATES: Final = "PreemptionNoCandidates"
 PENDING_PREEMPTION: Final = "PendingPreemption"
 PENDING_LEAST_RUN: Final = "PendingLeastRun"
-"""Not Kueue's: those who give way have not run for long enough yet."""
+"""Not Kueue's: the victims' least run time is not over yet."""
 FAILED_AFTER_NOMINATION: Final = "FailedAfterNomination"
 
 AT_ONCE: Final = frozenset({FAILED_AFTER_NOMINATION, PENDING_PREEMPTION, "PreemptionFailed"})
@@ -45,7 +45,7 @@ PLAINLY: Final = {
     NO_LONGER_FITS: "another group took at the same moment what it needs",
     NOT_SELECTED: "its ClusterQueue takes no groups of this namespace",
 }
-"""The same in plain words, for those who do not know Kueue."""
+"""The same in plain words, for people who do not know Kueue."""
 
 PREEMPTION_WHY: Final = {
     PREEMPTED_IN_CLUSTER_QUEUE: "prioritization in the ClusterQueue",
@@ -56,7 +56,7 @@ PREEMPTION_WHY: Final = {
 
 
 def preemption_why(policy: str) -> str:
-    """Say by which policy a workload gives way."""
+    """Say by which policy a workload is preempted."""
     return PREEMPTION_WHY[policy]
 
 
@@ -66,17 +66,17 @@ def inactive(queue: str) -> str:
 
 
 def no_namespace(namespace: str) -> str:
-    """Say that a namespace is not there."""
+    """Say that a namespace does not exist."""
     return f'workload namespace "{namespace}" does not exist'
 
 
 def pending_preemption(message: str, victims: int) -> str:
-    """Add to a message how many give way."""
+    """Add to a message how many workloads give way."""
     return f"{message}. Pending the preemption of {victims} workload(s)"
 
 
 def postponed(message: str, victims: int, until: float) -> str:
-    """Add to a message how many give way, and not before when (seconds)."""
+    """Add to a message how many workloads give way, and from when on (seconds)."""
     at = datetime.fromtimestamp(until, UTC).isoformat(timespec="seconds")
     said = pending_preemption(message, victims) if victims else EVICTIONS_UNDER_WAY
     return f"{said}, not before {at}"
@@ -88,14 +88,14 @@ def gave_way(uid: str) -> str:
 
 
 def lender_waits(queue: str) -> str:
-    """Say that a workload goes first that would reclaim at once what this one would borrow."""
+    """Say that a workload goes first that would reclaim at once what the head would borrow."""
     return (
         f"would borrow quota that a workload waiting in ClusterQueue {queue} would reclaim at once"
     )
 
 
 def no_other_places(nodes: Sequence[str]) -> str:
-    """Say that pods of failed nodes find no place elsewhere."""
+    """Say that pods of failed nodes have no place elsewhere."""
     listed = ",".join(nodes)
     return f"Workload was evicted as there was no replacement for unhealthy node(s): {listed}"
 
@@ -109,7 +109,7 @@ def several_failed(nodes: Sequence[str]) -> str:
 
 
 def preempted(uid: str, owner_uid: str, reason: str, path: str, victim_path: str) -> str:
-    """Say for whom a workload was preempted, and why."""
+    """Say for which workload a workload was preempted, and why."""
     return (
         f"Preempted to accommodate a workload (UID: {uid or 'UNKNOWN'}, "
         f"JobUID: {owner_uid or 'UNKNOWN'}) due to {preemption_why(reason)}; "

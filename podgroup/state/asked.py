@@ -121,7 +121,7 @@ def without_places(world: World, view: ClusterQueueView) -> list[tuple[str, str]
 
 
 def usable(world: World, view: ClusterQueueView) -> bool:
-    """Tell whether a ClusterQueue's amounts and checks can be used, and it is not to go."""
+    """Tell whether a ClusterQueue's amounts and checks can be used, and it is not being deleted."""
     return not (view.problem or view.deleting or any(unusable_checks(world.checks, view)))
 
 

@@ -1,12 +1,12 @@
-"""Quotas: who holds how much of which ClusterQueue, who waits for some, and what of that is news.
+"""Quotas: which groups hold how much of which ClusterQueue, which wait, and what has changed.
 
-Theory. An account kept by difference: the groups that are charged for quota, and those that wait;
-of every queue how many these are and what they take, so that they need not be counted; and
-`deciding`, where all of it is entered before it is decided who is next (`fold.account`). What has
-to be entered is noted here, so nothing is worked out anew for the sake of one event.
+Theory. An account kept by difference: the groups that are charged for quota, and the groups that
+wait; for every queue their number and usage, so that they need not be counted; and `deciding`, the
+scheduler into which all of it is entered before it decides (`fold.account`). Changes that are to be
+entered are noted here, so one event never causes everything to be worked out anew.
 
-Invariant: tallies are the sums of `charges`, and a waiting group is charged for nothing but pods
-that run without ever having been gated.
+Invariant: tallies are the sums of `charges`, and a waiting group is charged only for pods that run
+without ever having been gated.
 """
 
 from collections import Counter
@@ -38,23 +38,23 @@ class Charge(Struct, frozen=True, gc=False):
     at: datetime
     local_queue: tuple[str, str] = ("", "")
     holds: bool = False
-    """It is for an admission, not for pods that run without one."""
+    """The charge is of an admission, and not of pods that run without an admission."""
     admitted: bool = False
     started: bool = False
     """The group was admitted once, to this ClusterQueue."""
 
     @property
     def unadmitted(self) -> bool:
-        """It is for what never had quota."""
+        """The charge is of pods that never had quota."""
         return not (self.holds or self.started)
 
     @property
     def places(self) -> Places:
-        """The queues it is counted in."""
+        """The queues in which the charge is counted."""
         return places(self.local_queue, self.cluster_queue)
 
     def like(self, other: "Charge") -> bool:
-        """Tell whether another is of the same group, counted among the same: amounts may differ."""
+        """Tell whether another charge of the group counts in the same way, but for its amounts."""
         return (
             self.holds == other.holds
             and self.admitted == other.admitted
@@ -65,7 +65,7 @@ class Charge(Struct, frozen=True, gc=False):
 
 
 class Tally(Struct):
-    """What is counted of a queue: groups, what they hold, and what runs and was never admitted."""
+    """Counts of a queue: groups, what they hold, and what runs without ever being admitted."""
 
     pending: int = 0
     reserving: int = 0
@@ -76,19 +76,19 @@ class Tally(Struct):
 
     @property
     def empty(self) -> bool:
-        """Nothing is counted: amounts of nothing are taken out (`_enter`)."""
+        """Nothing is counted: amounts of 0 are taken out (`_enter`)."""
         groups = self.pending or self.reserving or self.admitted
         return not (groups or self.reserved or self.used or self.unadmitted)
 
 
 class Deciding:
-    """What deciding remembers of the account; times in seconds.
+    """The scheduler, with the account as it was entered last; times in seconds.
 
-    A cache, no fact: the fold enters the world's changes into it (`fold.account`), and deciding
-    itself moves it on (`Scheduler.settle`), though rules write nothing else.
+    A cache, no fact: the fold enters the world's changes (`fold.account`), and its own decisions
+    change it (`Scheduler.settle`), though rules write nothing else.
 
-    `tenants`: who has places on which nodes. `ill`: groups that could not be entered, and why,
-    until they are parked.
+    `tenants`: groups with places on nodes. `ill`: groups that could not be entered, and why, until
+    they are parked.
     """
 
     __slots__ = ("ill", "scheduler", "tenants")
@@ -100,46 +100,46 @@ class Deciding:
 
 
 class Quotas(Struct):
-    """Who is charged for quota and who waits, by ClusterQueue and LocalQueue."""
+    """Groups that are charged for quota and groups that wait, by ClusterQueue and LocalQueue."""
 
     charges: dict[str, Charge] = field(default_factory=dict)
     waiting: dict[str, Places] = field(default_factory=dict)
     news: dict[str, None] = field(default_factory=dict)
-    """Groups of which something may have changed that admission asks for."""
+    """Groups that may have changed in a field that admission reads."""
     objects: dict[tuple[str, str, str], None] = field(default_factory=dict)
-    """(kind, namespace, name) of objects of which the same is true."""
+    """(kind, namespace, name) of objects that may have changed in such a field."""
     charged: dict[str, None] = field(default_factory=dict)
-    """Groups charged otherwise, or that wait no longer: no news while no group waits (`admit`)."""
+    """Groups whose charge changed, or whose wait ended: entered when a group waits (`admit`)."""
     tallies: dict[QueueKey, Tally] = field(default_factory=dict)
     marked: dict[QueueKey, None] = field(default_factory=dict)
-    """Queues that may stand otherwise than was reported."""
+    """Queues whose standing may differ from the last report."""
     unsure: bool = True
-    """So may all others: an object changed, or all this was made anew."""
+    """All standings may differ: an object changed, or the account was made anew."""
     moved: bool = True
-    """One of the two since the last look, or it is time to look again."""
+    """`marked` or `unsure` changed since the last look, or it is time to look again."""
     overdue: bool = False
     """A group may have waited too long."""
     deciding: Deciding | None = None
-    """All of this as it was entered last; None before that, and where Kueue decides."""
+    """The scheduler; None before the first entry, and where Kueue decides."""
 
     @property
     def entered(self) -> Deciding:
-        """What deciding knows, once something was entered."""
+        """The scheduler and its account, once they were entered."""
         assert self.deciding is not None, "nothing is entered yet"
         return self.deciding
 
     @property
     def scheduler(self) -> Scheduler:
-        """The scheduler, once something was entered."""
+        """The scheduler, once the account was entered."""
         return self.entered.scheduler
 
     def enqueue(self, group: str, where: Places) -> None:
-        """Let `group` wait there, or have what it asks for looked at again."""
+        """Let `group` wait in queues, or have its request looked at again."""
         self.wait(group, where)
         self.news[group] = None
 
     def wait(self, group: str, where: Places) -> None:
-        """Enter that `group` waits there."""
+        """Enter that `group` waits in queues."""
         known = self.waiting.get(group)
         self.waiting[group] = where
         if known != where:
@@ -148,18 +148,18 @@ class Quotas(Struct):
             self._pending(where, 1)
 
     def dequeue(self, group: str) -> None:
-        """Let `group` wait no longer, if it does."""
+        """End the wait of `group`, if it waits."""
         where = self.waiting.pop(group, None)
         if where is not None:
             self._pending(where, -1)
             self.charged[group] = None
 
     def tally(self, queue: QueueKey) -> Tally:
-        """Return what is counted of a queue."""
+        """Return the counts of a queue."""
         return self.tallies.get(queue) or Tally()
 
     def counted(self, *, reported: bool) -> None:
-        """Nothing has moved since the last look; `reported`: nor since the last report."""
+        """Note that standings were looked at; `reported`: and reported."""
         self.moved = False
         if reported:
             for queue in self.marked:
@@ -170,16 +170,16 @@ class Quotas(Struct):
             self.unsure = False
 
     def mark(self, queue: QueueKey) -> None:
-        """Let a queue be looked at that may stand otherwise than was reported."""
+        """Have a queue looked at whose standing may differ from the last report."""
         self.marked[queue] = None
         self.moved = True
 
     def mark_all(self) -> None:
-        """Let every queue be looked at that may stand otherwise than was reported."""
+        """Have every queue looked at, since any standing may differ from the last report."""
         self.unsure = self.moved = True
 
     def bounded(self, group: str) -> None:
-        """Have it looked at again by when a group gives its quota back."""
+        """Have the time entered again by which a group gives its quota back."""
         if group in self.charges:
             self.charged[group] = None
 
@@ -188,17 +188,17 @@ class Quotas(Struct):
         self.news.update(dict.fromkeys(self.waiting))
 
     def forget(self) -> None:
-        """Enter everything anew, since what was entered last cannot be right."""
+        """Have everything entered anew, since the last entry may be wrong."""
         self.deciding = None
         self.recall()
 
     def reported(self) -> None:
-        """Nothing is news any more."""
+        """Note that all changes of groups and objects were entered."""
         self.news.clear()
         self.objects.clear()
 
     def read(self) -> None:
-        """All of it was taken notice of."""
+        """Note that all changes were entered, those of charges among them."""
         self.reported()
         self.charged.clear()
         self.overdue = False
@@ -211,7 +211,7 @@ class Quotas(Struct):
         self.charges[group] = charge
         self.charged[group] = None
         if old is not None and old.like(charge):
-            # A pod of it succeeded: to enter the difference takes half of what the two take.
+            # A pod of the group succeeded: to enter the difference costs half of both charges.
             more = dict(charge.usage)
             for key, amount in old.usage.items():
                 more[key] = more.get(key, 0) - amount
@@ -231,7 +231,7 @@ class Quotas(Struct):
     def _enter(
         self, charge: Charge, amounts: dict[FlavorResource, int], sign: int, groups: int
     ) -> None:
-        """Enter amounts that such a charge takes, and so many `groups` more."""
+        """Enter amounts of a charge, and `groups` more."""
         totals: list[Counter[FlavorResource]] = []
         unadmitted, used = charge.unadmitted, charge.admitted or not charge.holds
         for place in charge.places:

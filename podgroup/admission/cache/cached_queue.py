@@ -1,7 +1,7 @@
-"""A ClusterQueue as it is remembered: what it offers, who waits, what is kept and what failed.
+"""A ClusterQueue in the cache: its offer, its lines, quota that is kept, and shapes that failed.
 
-Invariant: what is remembered here beside the offer and the lines can be forgotten at any time; it
-saves work, or is Kueue's own memory, and holds no fact.
+Invariant: everything here but the offer and the lines can be forgotten at any time; it saves work,
+or is Kueue's own memory, and holds no fact.
 """
 
 from typing import NamedTuple
@@ -15,9 +15,7 @@ from podgroup.model.shortage import Shortage
 
 
 class Failure(NamedTuple):
-    """Why a shape did not fit, of what it fell short, and since when the one queues that was
-    looked at.
-    """
+    """Why a shape did not fit, its shortages, and since when the workload queues that was tried."""
 
     reason: str
     message: str
@@ -26,7 +24,7 @@ class Failure(NamedTuple):
 
 
 class CachedQueue:
-    """One ClusterQueue. Each attribute is changed by one part of the cache, as noted."""
+    """A ClusterQueue. The comments name the part of the cache that changes each attribute."""
 
     __slots__ = (
         "active",
@@ -49,37 +47,37 @@ class CachedQueue:
         # Objects
         self.offer = Offer(queue)
         self.usable = usable
-        """All that it asks for besides flavors is there."""
+        """Everything that the ClusterQueue names besides flavors exists."""
         self.active = True
-        """It admits: not stopped, all its flavors exist."""
+        """The ClusterQueue admits: it is not stopped, all its flavors exist."""
         # QueueManager
         self.lines = PendingQueue(by_use)
         self.failed: dict[Shape, Failure] = {}
         """Shapes that did not fit since the last release."""
         # Reservations
         self.generation = 0
-        """Rises when a workload leaves, or is written anew, and when quotas change."""
+        """Grows when a workload leaves, or is entered anew, and when quotas change."""
         self.leaving = 0
         """How many workloads hold quota here and are being evicted."""
         # Claims
         self.claims: set[str] = set()
-        """Who waits for evictions with quota kept for it."""
+        """Workloads that have a claim."""
         self.preemptor = ""
-        """Who last had others preempted."""
+        """The workload that preempted last."""
         self.sticky = False
-        """That one goes before all others."""
+        """The last preemptor goes before all others."""
         self.blocked = False
-        """The head of a StrictFIFO queue waits; no other passes."""
+        """The head of a StrictFIFO queue waits, and no other workload passes it."""
         self.head = ""
-        """For whom the queue is blocked."""
+        """The head for which the queue is blocked."""
         self.reserved: Usage = {}
-        """What is kept from others while the queue is blocked."""
+        """Quota that is reserved for the head while the queue is blocked."""
         # Reserved starts
         self.starts: set[str] = set()
-        """Who has a reserved start."""
+        """Workloads that have a reserved start."""
 
     def carry_over(self, old: "CachedQueue") -> None:
-        """Go on from what was remembered before the ClusterQueue changed."""
+        """Take over the memory from before the ClusterQueue changed."""
         self.generation, self.leaving = old.generation, old.leaving
         self.claims = old.claims
         self.preemptor, self.sticky = old.preemptor, old.sticky
@@ -92,13 +90,13 @@ class CachedQueue:
 
     @property
     def first_of_all(self) -> bool:
-        """Whether who is reserved a start goes before all others, not of its priority alone.
+        """Whether a reserved start goes before all others, and not only before its own priority.
 
-        Who has a higher priority goes before where it preempts, unless use over time decides.
+        False where workloads preempt by priority, unless use over time decides.
         """
         return self.lines.by_use or self.spec.within_cluster_queue in ("", "Never")
 
     @property
     def strict(self) -> bool:
-        """Whether no other passes the head."""
+        """Whether no other workload passes the head."""
         return self.offer.queue.strategy == "StrictFIFO"

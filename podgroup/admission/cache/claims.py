@@ -1,17 +1,17 @@
-"""Claims: what is kept for pending workloads until others have stopped, or until it is their turn.
+"""Claims: quota kept for pending workloads until others have stopped, or until their turn comes.
 
-Theory. A *claim* is quota and places for a preemptor: they count as used, and whom it preempted is
-*held back*, not tried again before the preemptor is in. With fair sharing another workload may take
-a claim over; the victims then wait for the loser for as long as the winner claims something: then
-the loser has had its turn. A StrictFIFO queue is *blocked* by a head that does not fit, which may
-reserve quota meanwhile. In any other queue the last preemptor may go before all others.
+Theory. A *claim* is quota and places for a preemptor: they count as used, and the victims are *held
+back*: they are tried again only after the preemptor is admitted. With fair sharing another workload
+may take a claim over. The victims then wait for the loser as long as the winner has a claim: after
+that the loser has had its turn. A StrictFIFO queue is *blocked* by a head that does not fit, which
+may reserve quota meanwhile. In any other queue the last preemptor may go before all others.
 
-A claim may be kept before its victims are evicted, until they have run for their least time: they
-count as good as gone, and go on running.
+A claim may begin before its victims are evicted, while their least run time lasts: they count as
+gone, and go on running.
 
-All of that outlives a restart: `changed` says for whom it is to be written down anew.
+All of that outlives a restart: `changed` names the workloads whose record is to be written anew.
 
-Invariant: what is claimed and reserved is counted in the tree that decisions are made on.
+Invariant: claims and reserves of heads are counted in the tree of decisions.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -30,7 +30,7 @@ from podgroup.admission.tree import Usage
 
 
 class Claim:
-    """Quota and places kept for a workload that waits until evictions are complete."""
+    """Quota and places of a workload, the claim holder, until its victims have stopped."""
 
     __slots__ = ("borrowing", "given", "pod_sets", "queue", "until", "usage", "victims", "waiter")
 
@@ -51,22 +51,22 @@ class Claim:
         self.borrowing = borrowing
         self.victims = tuple(victims)
         self.until = 0.0
-        """When its victims have run for long enough, in seconds; 0: they are evicted already."""
+        """When the victims' least run time is over, in seconds; 0: they are evicted already."""
 
 
 class LostClaim(NamedTuple):
-    """What is left of a claim that was taken over: its victims are not tried before the loser."""
+    """The rest of a claim that was taken over: its victims are tried after the loser."""
 
     victims: tuple[str, ...]
     winner: str
 
 
 class KeptQuota(NamedTuple):
-    """What is kept for one workload, as it is written down.
+    """What is kept for a workload, as the log has it.
 
-    A claim (`pod_sets`; `until` when its victims run), a `head` of a ClusterQueue that goes first
-    and may reserve (`usage`), or only `victims` that wait for the workload, as long as `lost_to`
-    claims something.
+    A claim (`pod_sets`; its victims run `until` then), a `head` of a ClusterQueue that goes first
+    and may reserve `usage`, or only `victims` that wait for the workload, as long as `lost_to` has
+    a claim.
     """
 
     queue: str
@@ -80,7 +80,7 @@ class KeptQuota(NamedTuple):
 
 
 class Claims:
-    """What is kept, and for whom. `requeue` puts a workload where it belongs now, by its id."""
+    """All claims and blocked heads. `requeue` puts a workload in its line again, by its id."""
 
     def __init__(
         self,
@@ -91,22 +91,22 @@ class Claims:
     ) -> None:
         self.by_id: dict[str, Claim] = {}
         self.lost: dict[str, LostClaim] = {}
-        """By loser; one that claims anew gets its victims back."""
+        """Loser -> its lost claim; a loser that begins a new claim gets its victims back."""
         self.held_back: dict[str, str] = {}
-        """By victim, whom it lets in before it is tried itself."""
+        """Victim -> the workload that has to be admitted before the victim is tried."""
         self.reconsidered: set[str] = set()
-        """Whose preemption is postponed, and decided anew as something became free."""
+        """Workloads whose postponed preemption is decided anew, since quota became free."""
         self.overtaken: set[frozenset[str]] = set()
-        """Pairs of whom one has ended the other's postponed claim in this pass."""
+        """Pairs of workloads of which one ended the other's postponed claim in this pass."""
         self.changed: set[str] = set()
-        """For whom something is kept or not kept any more since this was read last."""
+        """Workloads for which what is kept has changed since this was read last."""
         self._objects = objects
         self._wake_ups = wake_ups
         self._reservations = reservations
         self._requeue = requeue
 
     def begin(self, claim: Claim) -> None:
-        """Keep quota for a workload until evictions are complete."""
+        """Begin a claim: keep quota for a workload until its victims have stopped."""
         id = claim.waiter.id
         lost = self.lost.pop(id, None) if not claim.until else None
         if lost is not None:
@@ -119,9 +119,9 @@ class Claims:
             self._hold_back(claim.victims, id)
 
     def end(self, id: str, *, anew: bool = False) -> None:
-        """Keep no quota for a workload any more, and let its victims be tried again.
+        """End a workload's claim, and let its victims be tried again.
 
-        `anew`: it is decided about at once, and what that leaves is released then.
+        `anew`: the workload is decided about at once, and quota that it leaves is released then.
         """
         claim = self.by_id.pop(id, None)
         if claim is None:
@@ -137,7 +137,7 @@ class Claims:
         self._let_go(claim.victims, id)
 
     def postponed_beside(self, name: str) -> list[Claim]:
-        """Return the claims in the tree of a ClusterQueue whose victims are to run for longer."""
+        """Return the postponed claims in the tree of a ClusterQueue: their victims still run."""
         queues = self._objects.cluster_queues
         ids = (id for one in self._objects.tree(name) for id in sorted(queues[one].claims))
         return [self.by_id[id] for id in ids if self.by_id[id].until]
@@ -147,7 +147,7 @@ class Claims:
         self.reconsidered.update(id for id in queue.claims if self.by_id[id].until)
 
     def ready(self) -> tuple[list[Claim], list[Claim]]:
-        """Return postponed claims of trees where one is due, and others to be decided anew."""
+        """Return the postponed claims of trees in which a claim is due, and those to reconsider."""
         now, queues = self._wake_ups.now, self._objects.forest.queues
         postponed = [claim for claim in self.by_id.values() if claim.until]
         roots = {queues[one.queue].root for one in postponed if one.until <= now}
@@ -159,7 +159,7 @@ class Claims:
 
     @contextmanager
     def without(self, claims: Iterable[Claim]) -> Iterator[None]:
-        """Look at quota and places as if some claims were not there."""
+        """Look at quota and places without some claims."""
         lifted = list(claims)
         for claim in lifted:
             self._count(claim, -1)
@@ -170,7 +170,7 @@ class Claims:
                 self._count(claim, 1)
 
     def _count(self, claim: Claim, sign: int) -> None:
-        """Count a claim as used, and its victims as good as gone; or with -1 no longer."""
+        """Count a claim as used, and its victims as gone; with `sign` -1 no longer."""
         node = self._objects.forest.queues.get(claim.queue)
         if node is not None and sign > 0:
             node.take(claim.usage)
@@ -181,9 +181,9 @@ class Claims:
             self._reservations.leave_later(claim.victims, sign)
 
     def pass_on(self, claim: Claim, winner: str) -> None:
-        """End a claim that `winner` takes over; who was evicted for it goes on waiting.
+        """End a claim that `winner` takes over; its evicted victims go on waiting.
 
-        The loser is to be placed in its line again.
+        The caller places the loser in its line again.
         """
         loser, victims = claim.waiter.id, claim.victims
         claim.victims = ()
@@ -195,37 +195,37 @@ class Claims:
             self.let_wait_for_loser(loser, victims, winner)
 
     def let_wait_for_loser(self, loser: str, victims: tuple[str, ...], winner: str) -> None:
-        """Let victims wait for a workload that lost its claim, or has lost it again."""
+        """Let victims wait for a loser: a workload that lost its claim, or lost it again."""
         self.lost[loser] = LostClaim(victims, winner)
         self.changed.add(loser)
         self._hold_back(victims, loser)
 
     def end_lost(self) -> bool:
-        """Let victims go whose loser's winner claims nothing any more; tell whether there are."""
+        """End lost claims whose winner has no claim any more; tell whether there are any."""
         over = [id for id, lost in self.lost.items() if lost.winner not in self.by_id]
         for loser in over:
             self._forget_lost(loser)
         return bool(over)
 
     def drop(self, id: str) -> None:
-        """Keep no quota for a workload that leaves its line, and let no workload wait for it."""
+        """End the claim of a workload that leaves its line, and let its victims go."""
         self.end(id)
         self._forget_lost(id)
 
     def beside(self, name: str) -> list[Claim]:
-        """Return the claims in the tree of a ClusterQueue, without its own, by queue and id."""
+        """Return the claims of other ClusterQueues in a ClusterQueue's tree, by queue and id."""
         others = [other for other in self._objects.tree(name) if other != name]
         queues = self._objects.cluster_queues
         return [self.by_id[id] for other in others for id in sorted(queues[other].claims)]
 
     def let_first(self, queue: CachedQueue, id: str, sticky: bool) -> None:
-        """Note who preempted last; `sticky`: it goes before all others of its ClusterQueue."""
+        """Note the last preemptor; `sticky`: it goes before all others of its ClusterQueue."""
         if (queue.preemptor, queue.sticky) != (id, sticky):
             self.changed.update(one for one in (queue.preemptor, id) if one)
             queue.preemptor, queue.sticky = id, sticky
 
     def block(self, queue: CachedQueue, head: str, reserved: Mapping[FlavorResource, int]) -> None:
-        """Let no workload pass the head of a queue, and keep `reserved` from others."""
+        """Block a queue behind its head, for which quota is `reserved`."""
         queue.blocked = True
         queue.head, queue.reserved = head, {k: amount for k, amount in reserved.items() if amount}
         if queue.reserved:
@@ -233,7 +233,7 @@ class Claims:
         self._objects.forest.queues[queue.spec.name].take(queue.reserved)
 
     def unblock(self, queue: CachedQueue) -> None:
-        """Let others of a queue be tried again, if it is blocked."""
+        """Let all workloads of a blocked queue be tried again."""
         if queue.blocked:
             name = queue.spec.name
             self._objects.forest.queues[name].give(queue.reserved)
@@ -249,7 +249,7 @@ class Claims:
         self.unblock(queue)
 
     def forget_heads(self) -> None:
-        """Keep nothing for heads any more, as the trees are built anew."""
+        """Forget all blocked heads and their reserves, as the trees are built anew."""
         for queue in self._objects.cluster_queues.values():
             self._forget_head(queue)
 
@@ -259,7 +259,7 @@ class Claims:
         queue.blocked, queue.head, queue.reserved = False, "", {}
 
     def _hold_back(self, victims: Iterable[str], preemptor: str) -> None:
-        """Let victims not be tried before their preemptor is in."""
+        """Hold victims back until their preemptor is admitted."""
         for victim in victims:
             known = victim in self.held_back
             self.held_back[victim] = preemptor
@@ -267,7 +267,7 @@ class Claims:
                 self._requeue(victim)
 
     def _let_go(self, victims: Iterable[str], preemptor: str) -> None:
-        """Let victims be tried again, as far as it is this preemptor that they wait for."""
+        """Let the victims that wait for this preemptor be tried again."""
         for victim in victims:
             if self.held_back.get(victim) == preemptor:
                 del self.held_back[victim]

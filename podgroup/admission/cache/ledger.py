@@ -1,14 +1,14 @@
 """The ledger of admission fair sharing: what each LocalQueue has used lately.
 
-Theory. Use is remembered as a decaying mean: between two looks, what was remembered loses half of
-its weight per half-life, and what is used now fills the gap. An admission counts at once for what
-it will have used by the next look (the *entry penalty*), so that a burst of one team does not pass
-before the ledger notices. The LocalQueue that used least, by its weight, comes first.
+Theory. Use is remembered as a decaying mean: between two samples, the mean loses half of its weight
+per half-life, and the present use fills the gap. An admission counts at once for its use until the
+next sample (the *entry penalty*), so that a burst of one team does not pass before the ledger
+notices. The LocalQueue that used least, by its weight, comes first.
 
 Amounts are decimals in standard units (cores, bytes, pieces); each product is cut to nine places,
 as Kueue does it (pkg/util/admissionfairsharing), so that figures can be compared.
 
-Invariant: nothing is negative; looking twice at the same time changes nothing but rounding.
+Invariant: no use is negative; two samples at the same time change only rounding.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ _MILLI: Final[Decimal] = Decimal(1000)
 
 
 class Balance(NamedTuple):
-    """What a LocalQueue has used lately, by resource, as of a time in seconds."""
+    """Recent use of a LocalQueue, by resource, as of a time in seconds."""
 
     at: float
     consumed: Mapping[str, Decimal]
@@ -45,7 +45,7 @@ class Ledger:
         """LocalQueues whose balance changed since this was read last."""
 
     def balance(self, key: Key) -> Balance | None:
-        """Return the balance of a LocalQueue, None if there is none."""
+        """Return the balance of a LocalQueue, None if it has none."""
         return self._balances.get(key)
 
     def restore(self, key: Key, consumed: Mapping[str, str], at: float) -> None:
@@ -53,7 +53,7 @@ class Ledger:
         self._balances[key] = Balance(at, {name: Decimal(text) for name, text in consumed.items()})
 
     def put_back(self, key: Key, balance: Balance | None) -> None:
-        """Have the balance that was there before, None: none."""
+        """Restore a former balance; None: there was none."""
         self.marked.add(key)
         if balance is None:
             self._balances.pop(key, None)
@@ -61,13 +61,13 @@ class Ledger:
             self._balances[key] = balance
 
     def used(self, queue: LocalQueueView) -> float:
-        """Return a LocalQueue's use as one number, by resource weights and its own."""
+        """Return a LocalQueue's use as a number, by resource weights and its own weight."""
         balance = self._balances.get((queue.namespace, queue.name))
         consumed = {} if balance is None else balance.consumed
         return weighted_use(consumed, self._weights, queue.weight_nano / WHOLE)
 
     def sample(self, queue: LocalQueueView, usage: Mapping[str, int], now: float) -> None:
-        """Bring a balance up to now, unless that was done less than an interval ago."""
+        """Bring a balance up to now, unless its last sample is less than an interval ago."""
         key = (queue.namespace, queue.name)
         known = self._balances.get(key)
         if known is not None and now - known.at < self._sharing.sampling_s:
@@ -90,12 +90,12 @@ class Ledger:
         self._balances[key] = Balance(at, consumed)
 
     def forget(self, key: Key) -> None:
-        """Strike out the balance of a LocalQueue that is gone."""
+        """Remove the balance of a LocalQueue that is gone."""
         if self._balances.pop(key, None) is not None:
             self.marked.add(key)
 
     def _settled(self, key: Key, usage: Mapping[str, int], now: float) -> Balance:
-        """Return a balance as of now, with what is in `usage` used since the last look."""
+        """Return a balance as of now, with `usage` in use since its last sample."""
         at, consumed = self._balances.get(key) or Balance(now, {})
         share = self._alpha(max(0.0, now - at))
         kept = {r: _times(amount, 1 - share) for r, amount in consumed.items()}
@@ -105,7 +105,7 @@ class Ledger:
         return Balance(max(now, at), kept)
 
     def _alpha(self, seconds: float) -> float:
-        """Return the weight of what is new after some time."""
+        """Return the weight of the present use after some time."""
         half_life = self._sharing.half_life_s
         return 0.0 if half_life == 0 else 1.0 - 0.5 ** (seconds / half_life)
 

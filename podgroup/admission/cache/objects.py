@@ -1,9 +1,9 @@
-"""Objects: what quota is made of, and the trees that are built from it.
+"""Objects that quota is made of, and the trees that are built from them.
 
-Theory. An object is stored as it comes. Those that make up the trees (ClusterQueues, Cohorts,
-ResourceFlavors, Topologies) only note that the trees are out of date, and `build` makes them anew
-before the next pass. From then on reservations and claims keep them up to date, so that no event
-and no pass walks over all of them.
+Theory. An object is stored as it comes. A change of ClusterQueues, Cohorts, ResourceFlavors or
+Topologies notes that the trees are out of date, and `build` makes the trees anew before the next
+pass. From then on reservations and claims keep the trees up to date, so that no event and no pass
+goes over all of them.
 
 Invariant: while nothing is `stale` the trees are those of the objects.
 """
@@ -63,7 +63,7 @@ class Objects:
         self.stale = self.stale or not isinstance(value, NamespaceView | LocalQueueView)
 
     def discard(self, kind: str, name: str, namespace: str = "") -> bool:
-        """Forget an object; tell whether it was there. A Cohort may still be referred to."""
+        """Forget an object; tell whether it was known. A Cohort may still be referred to."""
         if kind == "LocalQueue":
             return self.local_queues.pop((namespace, name), None) is not None
         if kind == "Namespace":
@@ -81,18 +81,18 @@ class Objects:
         return found
 
     def queue_of(self, local_queue: tuple[str, str]) -> CachedQueue | None:
-        """Return the ClusterQueue that a LocalQueue leads to; None if it leads nowhere."""
+        """Return the ClusterQueue of a LocalQueue; None if either does not exist."""
         queue = self.local_queues.get(local_queue)
         if queue is None or queue.stop_policy != "None":
             return None
         return self.cluster_queues.get(queue.cluster_queue)
 
     def tree(self, name: str) -> list[str]:
-        """Return the ClusterQueues of the tree that a ClusterQueue is in."""
+        """Return the ClusterQueues in the tree of a ClusterQueue."""
         return self._by_root[self.forest.queues[name].root]
 
     def build(self, held: Iterable[Given]) -> None:
-        """Build the trees anew, with what is `held` of places; of quota nothing is used yet."""
+        """Build the trees anew, with the places `held`; usage of quota is entered afterwards."""
         self.stale = False
         inactive = []
         for name, queue in self.cluster_queues.items():

@@ -1,15 +1,15 @@
-"""PendingQueue: workloads that wait in one ClusterQueue, in their order, by shape.
+"""PendingQueue: workloads that wait in a ClusterQueue, in their order, by shape.
 
-Theory. Waiting workloads of one shape are one question, so they stand in line together, in a
-*bucket*: those to be tried in one heap, inadmissible ones in another. Moving a whole shape swaps
-the two heaps and looks at no waiter. Between buckets a heap over their first ones finds the head.
-Where LocalQueues share by use each has a *lane* of its own, since use comes before priority and
-changes all the time.
+Theory. Waiting workloads of one shape are one question, so they wait together, in a *bucket*:
+active workloads, which are to be tried, in one heap, inadmissible workloads in another. Moving a
+whole shape swaps the two heaps and looks at no waiter. A heap over the first waiters of all buckets
+finds the head. Where LocalQueues share by use each has a *lane* of its own, since use comes before
+priority and changes all the time.
 
-Order within a lane: priority, descending; the time since when it queues; uid.
+Order within a lane: priority, descending; the time since when the workload queues; uid.
 
-Invariant: each waiter is in exactly one heap, once, or in none; popping, putting and dropping one
-cost the logarithm of the line's length.
+Invariant: each waiter is in exactly one heap, once, or in none; to pop, put or drop a waiter costs
+the logarithm of the line's length.
 """
 
 import heapq
@@ -22,7 +22,7 @@ _Key = tuple[float, str, int, PendingWorkload]
 
 
 class ShapeHeap:
-    """Waiters of one shape in order; those that left are passed over when they come up."""
+    """Waiters of one shape in order; waiters that left are skipped when they come up."""
 
     __slots__ = ("_heap", "live")
 
@@ -31,14 +31,14 @@ class ShapeHeap:
         self.live = 0
 
     def put(self, waiter: PendingWorkload) -> None:
-        """Let a waiter in that is in no line."""
+        """Put a waiter in that is in no line."""
         waiter.serial += 1
         waiter.place = self
         heapq.heappush(self._heap, (waiter.since, waiter.uid, waiter.serial, waiter))
         self.live += 1
 
     def drop(self, waiter: PendingWorkload) -> None:
-        """Let a waiter of this line out."""
+        """Take a waiter out of this line."""
         waiter.place = None
         waiter.serial += 1
         self.live -= 1
@@ -47,7 +47,7 @@ class ShapeHeap:
             heapq.heapify(self._heap)
 
     def first(self) -> PendingWorkload | None:
-        """Return who is next."""
+        """Return the next waiter."""
         while self._heap and not self._holds(self._heap[0]):
             heapq.heappop(self._heap)
         return self._heap[0][3] if self._heap else None
@@ -70,8 +70,8 @@ class ShapeHeap:
 class Bucket:
     """The waiters of one shape in one lane.
 
-    Those whose namespace the queue does not select are in a bucket of their own, since what becomes
-    free is nothing to them.
+    Waiters whose namespace the queue does not select have a bucket of their own, since quota that
+    becomes free is of no use to them.
     """
 
     __slots__ = ("active", "aside", "lane", "selected", "shape")
@@ -85,7 +85,7 @@ class Bucket:
 
 
 class Lane:
-    """Waiters between whom only priority and time decide."""
+    """Waiters in the order of priority and time alone."""
 
     __slots__ = ("_heads", "buckets", "local_queue")
 
@@ -95,7 +95,7 @@ class Lane:
         self._heads: list[tuple[int, float, str, int, PendingWorkload, Bucket]] = []
 
     def bucket(self, waiter: PendingWorkload) -> Bucket:
-        """Return the bucket that a waiter belongs to."""
+        """Return the bucket of a waiter."""
         key = (waiter.shape, waiter.selected)
         found = self.buckets.get(key)
         if found is None:
@@ -103,7 +103,7 @@ class Lane:
         return found
 
     def note(self, bucket: Bucket) -> None:
-        """Take notice of a bucket's first one, which may have changed."""
+        """Enter a bucket's first waiter, which may have changed."""
         waiter = bucket.active.first()
         if waiter is not None:
             entry = (-waiter.priority, waiter.since, waiter.uid, waiter.serial, waiter, bucket)
@@ -118,7 +118,7 @@ class Lane:
             heapq.heapify(self._heads)
 
     def first(self) -> PendingWorkload | None:
-        """Return who is next."""
+        """Return the next waiter."""
         heads = self._heads
         while heads:
             _, _, _, serial, waiter, bucket = heads[0]
@@ -138,10 +138,10 @@ class PendingQueue:
         self.waiting_aside: set[Bucket] = set()
         """Buckets that a release lets be tried again."""
         self.apart: dict[str, dict[str, PendingWorkload]] = {}
-        """By reason, those that wait for something else than quota."""
+        """Reason -> waiters that wait for something other than quota."""
 
     def put(self, waiter: PendingWorkload, aside: bool) -> None:
-        """Let a waiter in, to be tried or inadmissible."""
+        """Put a waiter in, active, or inadmissible with `aside`."""
         bucket = self._bucket(waiter)
         if aside:
             bucket.aside.put(waiter)
@@ -153,13 +153,13 @@ class PendingQueue:
             bucket.lane.note(bucket)
 
     def put_apart(self, waiter: PendingWorkload, reason: str) -> None:
-        """Let a waiter in that is not tried again before `reason` is over."""
+        """Put a waiter in that is not tried again before `reason` is over."""
         waiter.place = self
         waiter.apart = reason
         self.apart.setdefault(reason, {})[waiter.id] = waiter
 
     def drop(self, waiter: PendingWorkload) -> None:
-        """Let a waiter out, wherever it is."""
+        """Take a waiter out, wherever it is."""
         place = waiter.place
         if place is self:
             alike = self.apart[waiter.apart]
@@ -179,16 +179,16 @@ class PendingQueue:
         self._tidy(bucket)
 
     def is_active(self, waiter: PendingWorkload) -> bool:
-        """Tell whether a waiter is to be tried."""
+        """Tell whether a waiter is active: to be tried."""
         lane = self.lanes.get(waiter.local_queue if self.by_use else None)
         key = (waiter.shape, waiter.selected)
         bucket = lane.buckets.get(key) if lane is not None else None
         return bucket is not None and waiter.place is bucket.active
 
     def set_aside(self, shape: Shape, since: float | None = None) -> None:
-        """Make all of a shape inadmissible, without looking at any of them.
+        """Make all waiters of a shape inadmissible, without looking at each.
 
-        With `since`, lanes whose first one queues for longer are left as they are.
+        With `since`, lanes whose first waiter queues for longer are left as they are.
         """
         alike = [
             bucket
@@ -205,7 +205,7 @@ class PendingQueue:
             self._note_aside(bucket)
 
     def drop_aside(self) -> list[PendingWorkload]:
-        """Let all out at once that are inadmissible, and return them."""
+        """Take all inadmissible waiters out at once, and return them."""
         dropped: list[PendingWorkload] = []
         for lane in self.lanes.values():
             for bucket in lane.buckets.values():
@@ -217,7 +217,7 @@ class PendingQueue:
         return dropped
 
     def try_again(self) -> None:
-        """Let all be tried again that were inadmissible."""
+        """Let all inadmissible waiters be tried again."""
         for bucket in self.waiting_aside:
             self.active += bucket.aside.live
             bucket.aside, bucket.active = _joined(bucket.active, bucket.aside)
@@ -225,11 +225,11 @@ class PendingQueue:
         self.waiting_aside.clear()
 
     def firsts(self) -> Iterator[PendingWorkload]:
-        """Yield of each shape in each lane who is next, to be tried or inadmissible."""
+        """Yield the next waiter of each shape in each lane, active or inadmissible."""
         return self.oldest(())
 
     def oldest(self, but: Container[str]) -> Iterator[PendingWorkload]:
-        """Yield of each shape in each lane who queues longest, without some (by id)."""
+        """Yield the oldest waiter of each shape in each lane, apart from the ids in `but`."""
         for lane in self.lanes.values():
             for bucket in lane.buckets.values():
                 found = [one for one in (bucket.active.first(), bucket.aside.first()) if one]
@@ -268,7 +268,7 @@ class PendingQueue:
 
 
 def _joined(source: ShapeHeap, target: ShapeHeap) -> tuple[ShapeHeap, ShapeHeap]:
-    """Return an empty line and one with all waiters of both; the smaller is moved."""
+    """Return an empty line and a line with all waiters of both; the smaller line is moved."""
     if source.live > target.live:
         source, target = target, source
     target.absorb(source)

@@ -1,6 +1,6 @@
-"""Preemptions: who preempted whom, as long as both are known.
+"""Preemptions: which workload preempted which, as long as both are known.
 
-What grows preempts as the workload that it is the growth of, before it is granted and after.
+Growth preempts as the workload that grows, before the growth is granted and after.
 
 Invariant: a preemption is entered for both sides, or for neither.
 """
@@ -9,26 +9,26 @@ from podgroup.admission.holding import grown_id
 
 
 class Preemptions:
-    """Who preempted whom, by id."""
+    """Preemptors and victims, by id."""
 
     def __init__(self) -> None:
         self._preemptors: dict[str, set[str]] = {}
         self._victims: dict[str, set[str]] = {}
 
     def add(self, victim: str, preemptor: str) -> None:
-        """Enter that a workload was preempted for another one."""
+        """Enter that a workload was preempted for another."""
         preemptor = grown_id(preemptor)
         self._preemptors.setdefault(victim, set()).add(preemptor)
         self._victims.setdefault(preemptor, set()).add(victim)
 
     def __contains__(self, id: str) -> bool:
-        """Whether a workload preempted another one, or was preempted."""
+        """Whether a workload preempted another, or was preempted."""
         return id in self._victims or id in self._preemptors
 
     def exempt(self, id: str) -> set[str]:
-        """Return whom a workload must not preempt, lest preemption goes in a circle.
+        """Return the workloads that a workload must not preempt, lest preemption goes in a circle.
 
-        Those are its victims, and its preemptors, directly or through others.
+        They are its victims, and its preemptors, directly or through others.
         """
         id = grown_id(id)
         found = set(self._victims.get(id, ()))
@@ -41,7 +41,7 @@ class Preemptions:
         return found
 
     def forget(self, id: str) -> None:
-        """Forget all that a workload took part in."""
+        """Forget all preemptions of a workload."""
         for preemptor in self._preemptors.pop(id, ()):
             _discard(self._victims, preemptor, id)
         for victim in self._victims.pop(id, ()):

@@ -1,11 +1,11 @@
 """QueueManager: pending workloads, each in the line of its ClusterQueue, or in none.
 
-Theory. A pending workload is *active* (to be tried), inadmissible (not before something becomes
-free in the tree of its ClusterQueue), or *apart*: until its back-off is over, or held back until a
-preemptor is in. Workloads of one shape that fail are inadmissible together, so a pass costs what it
-admits and the shapes it rejects. The name and the parts are those of Kueue's pkg/cache/queue.
+Theory. A pending workload is *active* (to be tried), inadmissible (until quota becomes free in the
+tree of its ClusterQueue), or *apart*: until its back-off is over, or held back until a preemptor is
+admitted. Workloads of one shape that fail are inadmissible together, so a pass costs its admissions
+and the shapes that it rejects. The name and the parts are those of Kueue's pkg/cache/queue.
 
-Invariant: a pending workload is in exactly one line, has a claim, or no queue leads it anywhere.
+Invariant: a pending workload is in exactly one line, or has a claim, or lacks a ClusterQueue.
 """
 
 from collections.abc import Iterable
@@ -35,7 +35,7 @@ from podgroup.model.reasons import Effect
 from podgroup.model.shortage import Shortage
 
 Answer = tuple[str, str]
-"""Reason and message of not being admitted."""
+"""Reason and message of a workload that is not admitted."""
 
 BEHIND: Final[Answer] = (
     PENDING_WAITING_FOR_QUOTA,
@@ -69,11 +69,11 @@ class QueueManager:
         self.claims = Claims(objects, wake_ups, reservations, self._requeue)
         self.shapes = Shapes()
         self.judged: set[str] = set()
-        """Whom an equal one has answered for since this was read last."""
+        """Workloads for which an equal workload was tried since this was read last."""
         self._unjudged: dict[Shape, set[str]] = {}
-        """By shape, who has no verdict yet, where one answers for all as in Kueue (Q10)."""
+        """Shape -> workloads without a verdict, where one answers for all as in Kueue (Q10)."""
         self._unplaced: dict[str, PendingWorkload] = {}
-        """Whom no queue leads anywhere."""
+        """Workloads whose LocalQueue or ClusterQueue does not exist."""
         self.starts = ReservedStarts(objects, wake_ups, configuration.longest_wait_s)
         self._objects = objects
         self._wake_ups = wake_ups
@@ -81,16 +81,16 @@ class QueueManager:
         self._requeue_by = configuration.requeue_by
         self._as_kueue = configuration.as_kueue
 
-    # Who waits
+    # Pending workloads
 
     def submit(
         self, workload: Workload, refused: Refusal | None = None, short: tuple[Shortage, ...] = ()
     ) -> None:
-        """Enter a workload that asks for quota, new or changed.
+        """Enter a workload that requests quota, new or changed.
 
-        One that was `refused` before, for falling `short` of something, is not tried before
-        something is released; in a StrictFIFO queue it takes its place in line. As Kueue decides,
-        a workload that was to be tried again at once is.
+        A workload that was `refused` before, for the shortages `short`, is tried after the next
+        release; in a StrictFIFO queue it takes its place in line. By Kueue's way, a workload that
+        was to be tried again at once is tried at once.
         """
         waiter = self._pending(workload)
         shape = waiter.shape
@@ -129,20 +129,20 @@ class QueueManager:
                 self._note_failure(queue, waiter, waiter.reason)
 
     def requeue(self, workload: Workload, evicted: Eviction | None) -> None:
-        """Enter that a workload waits again that was released."""
+        """Enter that a released workload waits again."""
         waiter = self._pending(workload)
         waiter.evicted = evicted
         self.waiting[workload.id] = waiter
         self.place(waiter)
 
     def take_back(self, waiter: PendingWorkload) -> None:
-        """Let a workload wait again as it did before an admission that is withdrawn."""
+        """Let a workload wait again as it did before its admission, which is withdrawn."""
         waiter.shape = self._interned(waiter.shape)
         self.waiting[waiter.id] = waiter
         self.place(waiter)
 
     def remove(self, id: str) -> None:
-        """Strike out a workload that waits no longer."""
+        """Remove a workload that no longer waits."""
         waiter = self.waiting.pop(id, None)
         if waiter is None:
             return
@@ -164,7 +164,7 @@ class QueueManager:
         return self.shapes.intern(shape.priority, shape.pod_sets, shape.run_s)
 
     def forget_inadmissible(self) -> None:
-        """Forget all that are inadmissible: in a copy where nothing is released none is tried."""
+        """Forget all inadmissible workloads: a copy without releases tries none of them."""
         for queue in self._objects.cluster_queues.values():
             for waiter in queue.lines.drop_aside():
                 del self.waiting[waiter.id]
@@ -176,7 +176,7 @@ class QueueManager:
         return self._objects.queue_of(waiter.local_queue)
 
     def place(self, waiter: PendingWorkload) -> None:
-        """Put a workload in line where it belongs."""
+        """Put a workload in its line."""
         queue = self.queue_of(waiter)
         if queue is None:
             self._unplaced[waiter.id] = waiter
@@ -190,16 +190,16 @@ class QueueManager:
             queue.lines.put_apart(waiter, BACKING_OFF)
             self._wake_ups.back_off(waiter)
         else:
-            # Q10: an equal one failed since the last release.
+            # Q10: an equal workload failed since the last release.
             failed = self._as_kueue and waiter.shape in queue.failed
             queue.lines.put(waiter, aside=failed)
             self._wake_ups.due.add(queue.spec.name)
             self.starts.await_from(waiter.since)
             if queue.blocked and self.first(queue) is waiter:
-                self.claims.unblock(queue)  # it goes before who blocks
+                self.claims.unblock(queue)  # it goes before the blocking head
 
     def take_out(self, waiter: PendingWorkload) -> None:
-        """Take a workload out of its line; nothing is kept for it any more."""
+        """Take a workload out of its line, and end its claim."""
         self.claims.drop(waiter.id)
         self._unplaced.pop(waiter.id, None)
         queue = self.queue_of(waiter)
@@ -208,18 +208,18 @@ class QueueManager:
         waiter.place = None
 
     def through(self, local_queue: tuple[str, str]) -> list[PendingWorkload]:
-        """Return who waits in a LocalQueue."""
+        """Return the workloads that wait in a LocalQueue."""
         known = local_queue in self._objects.local_queues
         waiting = self.waiting if known else self._unplaced
         return [one for one in waiting.values() if one.local_queue == local_queue]
 
     def set_namespace(self, name: str) -> None:
-        """Place those of a namespace anew, as its labels have changed."""
+        """Put the workloads of a namespace in line anew, as its labels have changed."""
         for waiter in [one for one in self.waiting.values() if one.namespace == name]:
             self._requeue(waiter.id)
 
     def set_queue(self, old: CachedQueue | None, new: CachedQueue | None) -> None:
-        """Put those in line anew who wait for a ClusterQueue that has changed, come or gone."""
+        """Put the workloads of a ClusterQueue in line anew, which has changed, come or gone."""
         if old is None:
             waiting = [one for one in self._unplaced.values() if self.queue_of(one) is new]
         else:
@@ -250,15 +250,15 @@ class QueueManager:
                 or queue.blocked
                 or (queue.strict and self._waits_for_claim(queue))
             ):
-                due.discard(name)  # until one of these changes
+                due.discard(name)  # until one of these conditions changes
             else:
                 found.append(queue)
         return [(queue, self._pop(queue)) for queue in found]
 
     def _waits_for_claim(self, queue: CachedQueue) -> bool:
-        """Tell whether quota is kept for one of a queue that goes before who is first in line.
+        """Tell whether a claim holder of a queue goes before the first workload in line.
 
-        Where evictions are under way it goes before all.
+        A claim holder whose victims are being evicted goes before all.
         """
         claims = [self.claims.by_id[id] for id in queue.claims]
         if not claims or not all(claim.until for claim in claims):
@@ -267,7 +267,7 @@ class QueueManager:
         return first is None or any(self.before(queue, one.waiter, first) for one in claims)
 
     def before(self, queue: CachedQueue, one: PendingWorkload, other: PendingWorkload) -> bool:
-        """Tell whether one workload of a queue is tried before another."""
+        """Tell whether a workload of a queue is tried before another."""
         return self._rank(queue, one) < self._rank(queue, other)
 
     def _pop(self, queue: CachedQueue) -> PendingWorkload:
@@ -277,7 +277,7 @@ class QueueManager:
         return head
 
     def first(self, queue: CachedQueue) -> PendingWorkload | None:
-        """Return who is to be tried next in a ClusterQueue."""
+        """Return the workload that is to be tried next in a ClusterQueue."""
         first = self._first(queue)
         if not queue.starts:
             return first
@@ -306,10 +306,11 @@ class QueueManager:
         return best[1] if best is not None else None
 
     def line(self, name: str) -> list[PendingWorkload]:
-        """Return who waits in a ClusterQueue, in the order in which they are tried.
+        """Return the workloads that wait in a ClusterQueue, in the order in which they are tried.
 
-        First those for whom quota is kept, then who goes before all others by a reserved start,
-        or else before those of its priority. View `v_queue_position` has the same order.
+        First claim holders, then workloads with a reserved start, where it goes before all others;
+        elsewhere a reserved start goes before its own priority. View `v_queue_position` has the
+        same order.
         """
         queue = self._objects.cluster_queues[name]
         claimed = (self.claims.by_id[id].waiter for id in queue.claims)
@@ -328,9 +329,9 @@ class QueueManager:
     def put_back(
         self, waiter: PendingWorkload, requeue: str, reason: str, hopeless: bool = False
     ) -> None:
-        """Put a head back that was not admitted, for a requeue reason.
+        """Put a head that was not admitted back into its line, by a requeue reason.
 
-        `hopeless` says that nothing that becomes free would make it fit.
+        `hopeless`: quota that becomes free would not make it fit.
         """
         queue = self.queue_of(waiter)
         if queue is None:
@@ -352,7 +353,7 @@ class QueueManager:
             self._note_failure(queue, waiter, reason)
 
     def wake(self) -> None:
-        """Let those be tried whose back-off is over, or for whom something became free."""
+        """Let workloads be tried whose back-off is over, or for which quota became free."""
         for waiter in self._wake_ups.woken():
             if self.waiting.get(waiter.id) is waiter and waiter.apart == BACKING_OFF:
                 queue = self.queue_of(waiter)
@@ -362,7 +363,7 @@ class QueueManager:
         self.try_released()
 
     def try_released(self) -> None:
-        """Let those be tried again for whom something became free."""
+        """Let workloads be tried again in trees where quota became free."""
         released, objects = self._wake_ups.released, self._objects
         if not released:
             return
@@ -384,10 +385,10 @@ class QueueManager:
     # Why they wait
 
     def mark_inadmissible(self, ids: Iterable[str]) -> None:
-        """Forget where searches stopped, as it is unknown how often they go round between events.
+        """Forget where searches stopped, as the number of cycles between two events is unknown.
 
-        Where a workload is to be tried again whatever happens, so are all behind it: which of them
-        was tried before it came to the head is not known either after a start.
+        Where a workload is to be tried again whatever happens, so are all behind it: a start does
+        not know either which of these were tried before it came to the head.
         """
         for id in ids:
             waiter = self.waiting.get(id)
@@ -403,7 +404,7 @@ class QueueManager:
                 self._unjudged.setdefault(waiter.shape, set()).add(id)
 
     def answer(self, id: str) -> Answer | None:
-        """Return why a workload waits that was not tried itself, None if that is not known."""
+        """Return why a workload waits that was not tried itself, None if the reason is unknown."""
         waiter = self.waiting.get(id)
         queue = self.queue_of(waiter) if waiter is not None else None
         if waiter is None or queue is None or not queue.active:
@@ -421,7 +422,7 @@ class QueueManager:
         return BEHIND if queue.blocked or queue.claims else None
 
     def short_of(self, id: str) -> tuple[Shortage, ...]:
-        """Return what an equal one fell short of that was tried in place of a workload."""
+        """Return the shortages of the equal workload that was tried in place of a workload."""
         waiter = self.waiting.get(id)
         queue = self.queue_of(waiter) if waiter is not None else None
         if waiter is None or queue is None or queue.lines.is_active(waiter):

@@ -1,10 +1,10 @@
 """Reservations: admitted workloads, what they hold, and what their LocalQueues have used.
 
-Theory. A workload holds quota and places from its admission until it is released; it is counted in
-the trees all the while, in the tree that decisions are made on only until its eviction begins. Use
-over time is remembered by the `Ledger`, where LocalQueues share by it.
+Theory. A workload holds quota and places from its admission until it is released. The present tree
+counts them all the while, the tree of decisions only until the eviction begins. The `Ledger`
+remembers use over time, where LocalQueues share by it.
 
-Invariant: while the trees are up to date, each reservation is counted in them once.
+Invariant: while the trees are up to date, each tree counts each reservation once.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ from podgroup.admission.tree import Node, Usage
 
 
 class FailedNodes(NamedTuple):
-    """Nodes that failed where a workload has places; it is `movable` if its pods can be others."""
+    """Failed nodes on which a workload has places; it is `movable` if its pods can be replaced."""
 
     nodes: tuple[str, ...]
     movable: bool
@@ -34,7 +34,7 @@ class Reservations:
     def __init__(self, objects: Objects, wake_ups: WakeUps, configuration: Configuration) -> None:
         self.admitted: dict[str, AdmittedWorkload] = {}
         self.failed_nodes: dict[str, FailedNodes] = {}
-        """By workload, until a pass has decided what becomes of it."""
+        """Workload -> its failed nodes, until a pass has decided about the workload."""
         sharing = configuration.usage_sharing
         self.ledger = Ledger(sharing) if sharing is not None else None
         self._objects = objects
@@ -42,13 +42,13 @@ class Reservations:
         self._requeue_by = configuration.requeue_by
         self._as_kueue = configuration.as_kueue
         self._leaving: dict[str, AdmittedWorkload] = {}
-        """Who is being evicted and has places."""
+        """Workloads that are being evicted and have places."""
         self.leaving_later: set[str] = set()
-        """Who gives way once it has run for long enough: counted as if it was being evicted."""
+        """Victims of postponed preemptions: counted as if they were being evicted."""
         self._in_use: dict[tuple[str, str], dict[str, int]] = {}
 
     def add(self, workload: Workload, reservation: Reservation) -> None:
-        """Enter that a workload holds quota, or holds it otherwise than before."""
+        """Enter a workload's reservation, new or changed."""
         holding = AdmittedWorkload(workload, reservation, self._requeue_by)
         before = self.remove(workload.id)
         if before is not None:
@@ -56,14 +56,14 @@ class Reservations:
         self.enter(holding)
 
     def enter(self, holding: AdmittedWorkload) -> None:
-        """Enter what a workload holds."""
+        """Enter a workload that holds quota."""
         self.admitted[holding.id] = holding
         self._objects.places.charge(holding.given)
         self._use(holding, 1)
         self._count(holding)
 
     def remove(self, id: str) -> AdmittedWorkload | None:
-        """Take back what a workload holds, and return it; None if it holds nothing."""
+        """Remove a workload that holds quota, and return it; None if it holds none."""
         holding = self.admitted.get(id)
         if holding is None:
             return None
@@ -75,7 +75,7 @@ class Reservations:
         return holding
 
     def resize(self, id: str, usage: Usage) -> None:
-        """Enter that a workload takes another amount of quota."""
+        """Enter another amount of quota of a workload."""
         holding = self.admitted[id]
         before = holding.usage
         if before == usage:
@@ -90,16 +90,16 @@ class Reservations:
             self._wake_ups.on_release(holding.local_queue, holding.cluster_queue)
 
     def bound(self, id: str, ends_by: float | None) -> None:
-        """Enter by when a workload gives its quota back (seconds), None: at any time."""
+        """Enter by when a workload gives its quota back (seconds), None: without a bound."""
         holding = self.admitted.get(id)
         if holding is not None and holding.reservation.ends_by != ends_by:
             holding.reservation = replace(holding.reservation, ends_by=ends_by)
             self._written_anew(holding)
 
     def evict(self, id: str, eviction: Eviction) -> AdmittedWorkload | None:
-        """Enter that an eviction begins; return the workload, None if none begins.
+        """Enter that an eviction begins; return the workload, None if no eviction begins.
 
-        It holds its quota until it is released.
+        The workload holds its quota until it is released.
         """
         holding = self.admitted.get(id)
         if holding is None or holding.evicted is not None:
@@ -111,7 +111,7 @@ class Reservations:
         return holding
 
     def leave_later(self, ids: Iterable[str], sign: int = 1) -> None:
-        """Count workloads as if they were being evicted, or with `sign` -1 no longer."""
+        """Count workloads as if they were being evicted; with `sign` -1 no longer."""
         for id in ids:
             holding = self.admitted.get(id)
             if holding is not None:
@@ -124,7 +124,7 @@ class Reservations:
                 self._count(holding)
 
     def charge_use(self, id: str, asked: Mapping[str, int]) -> None:
-        """Charge an admission that was decided to its LocalQueue, where use is shared by."""
+        """Charge a decided admission to the account of its LocalQueue, if use decides there."""
         holding = self.admitted[id]
         self._written_anew(holding)
         if (
@@ -135,9 +135,9 @@ class Reservations:
             self.ledger.admitted(key, asked, self._in_use.get(key, {}), self._wake_ups.now)
 
     def fail_nodes(self, id: str, nodes: Iterable[str], movable: bool = True) -> None:
-        """Enter which nodes failed where a workload has places; none of them: all are well again.
+        """Enter the failed nodes among a workload's places; (): all are well again.
 
-        The next pass decides about it. A single pod is not `movable`: it keeps its place.
+        The next pass decides about the workload. A single pod is not `movable`: it keeps its place.
         """
         named = tuple(sorted(set(nodes)))
         if named:
@@ -146,7 +146,7 @@ class Reservations:
             self.failed_nodes.pop(id, None)
 
     def recount(self) -> None:
-        """Count everything in trees that were built anew."""
+        """Count all reservations in trees that were built anew."""
         self._leaving.clear()
         for queue in self._objects.cluster_queues.values():
             queue.generation += 1
@@ -160,7 +160,7 @@ class Reservations:
         return sum(queues[other].leaving for other in self._objects.tree(name))
 
     def without_leaving(self) -> AbstractContextManager[None]:
-        """Have places as they will be once evictions under way are complete, as quota is kept."""
+        """Look at places as they will be once evictions under way are complete."""
         one_tree = self._objects.present is self._objects.forest
         leaving = () if one_tree else self._leaving.values()
         return self._objects.places.without(holding.given for holding in leaving)
@@ -170,17 +170,17 @@ class Reservations:
         return None if self.ledger is None else self.ledger.balance(local_queue)
 
     def put_back(self, local_queue: tuple[str, str], account: Balance | None) -> None:
-        """Have the account of a LocalQueue as it was."""
+        """Restore the account of a LocalQueue to a former balance."""
         if self.ledger is not None:
             self.ledger.put_back(local_queue, account)
 
     def used_by(self, local_queue: tuple[str, str]) -> float | None:
-        """Return what a LocalQueue has used lately, None if that does not matter."""
+        """Return a LocalQueue's recent use, None if use does not matter."""
         queue = self._objects.local_queues.get(local_queue)
         return None if self.ledger is None or queue is None else self.ledger.used(queue)
 
     def sample_use(self) -> None:
-        """Bring what LocalQueues have used up to date."""
+        """Bring the accounts of LocalQueues up to date."""
         for local_queue in sorted(self._objects.local_queues):
             self._sample(local_queue)
 
@@ -214,7 +214,7 @@ class Reservations:
         return holding.evicted is not None or holding.id in self.leaving_later
 
     def _count(self, holding: AdmittedWorkload) -> None:
-        """Count what a workload holds in the trees."""
+        """Count a workload's reservation in the trees."""
         objects = self._objects
         queue = objects.cluster_queues.get(holding.cluster_queue)
         if objects.stale or queue is None:
@@ -249,7 +249,7 @@ class Reservations:
 
 
 def enter_usage(node: Node, holding: AdmittedWorkload, sign: int) -> None:
-    """Enter what a workload takes of a ClusterQueue, or with `sign` -1 that it takes it no more."""
+    """Enter a workload's usage in a ClusterQueue; with `sign` -1 take the usage out."""
     if holding.workload.unadmitted:
         node.run(holding.usage, sign)
     elif sign > 0:

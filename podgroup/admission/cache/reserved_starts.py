@@ -1,11 +1,11 @@
-"""Reserved starts: who has waited too long, and by when each of them is to start.
+"""Reserved starts: workloads that have waited too long, and by when each of them is to start.
 
-Theory. A workload that has waited for `Configuration.longest_wait_s` is reserved a start in the
-flavors that it gets first as what runs ends: `podgroup.admission.starts` works it out, and holds
-others against it. Nothing is counted in the trees for it: what is free goes on being used by what
-has ended before, or leaves the room that it needs.
+Theory. A start is reserved for a workload that has waited for `Configuration.longest_wait_s`, in
+the flavors that it gets first as running workloads end: `podgroup.admission.starts` works the start
+out, and holds other workloads against it. The trees count nothing for a reserved start: free quota
+stays in use by workloads that end before it, or leave the quota that it needs.
 
-All of that outlives a restart: `changed` says for whom it is to be written down anew.
+All of that outlives a restart: `changed` names the workloads whose record is to be written anew.
 
 Invariant: in a ClusterQueue a flavor is in one reserved start at most.
 """
@@ -18,16 +18,16 @@ from podgroup.admission.holding import usage_of
 from podgroup.admission.model import FlavorResource, PodSetAssignment
 
 NEVER = math.inf
-"""When it is to be looked for who has waited too long, while none waits."""
+"""The time of the next look for workloads that have waited too long, while none waits."""
 
 
 class ReservedStart:
-    """What a workload is to get, worked out `at`; it starts `by` then at the latest (seconds).
+    """The flavors that a workload is to get, as worked out `at`, and `by` when (seconds).
 
-    `by` None: once what ran before `at` has ended, which has no bound. `soonest`: the same, as
-    what runs has ended earlier since. What can be had by others at that moment is remembered by
-    ClusterQueue in `spare`, as long as nothing else is `seen`. Of two in a tree the one of
-    lower `rank` goes before.
+    `by` None: after the end of all that ran before `at`, which has no bound. `soonest`: that time
+    as of now, since workloads have ended earlier. `spare` remembers, by ClusterQueue, the quota
+    that others can have at that time, as long as `seen` stays the same. In a tree the start of
+    lower `rank` goes first.
     """
 
     __slots__ = ("at", "by", "id", "pod_sets", "queue", "rank", "seen", "soonest", "spare", "usage")
@@ -54,7 +54,7 @@ class ReservedStart:
 
     @property
     def flavors(self) -> set[str]:
-        """The flavors that it keeps others out of."""
+        """The flavors of the start, which it keeps from others."""
         return {flavor for one in self.pod_sets for flavor in one.flavors.values()}
 
     @property
@@ -70,14 +70,14 @@ class ReservedStarts:
         self.longest_wait_s = longest_wait_s
         self.by_id: dict[str, ReservedStart] = {}
         self.due_at = NEVER
-        """When one may have waited too long for whom no start is reserved (seconds)."""
+        """When a workload without a reserved start may have waited too long (seconds)."""
         self.changed: set[str] = set()
-        """For whom a start is reserved, or not any more, since this was read last."""
+        """Workloads whose reserved start has changed since this was read last."""
         self._objects = objects
         self._wake_ups = wake_ups
 
     def await_from(self, since: float) -> None:
-        """Note that a workload waits that queues since a time."""
+        """Note that a workload waits which queues since a time."""
         if self.longest_wait_s:  # Q23
             self.due_at = min(self.due_at, since + self.longest_wait_s)
 
@@ -92,7 +92,7 @@ class ReservedStarts:
         self._wake_ups.released.add(start.queue)
 
     def end(self, id: str) -> None:
-        """Reserve no start any more: the next one has its turn, and others may be tried again."""
+        """End a reserved start: the next workload has its turn, and others may be tried again."""
         start = self.by_id.pop(id)
         self.changed.add(id)
         self.due_at = min(self.due_at, self._wake_ups.now)

@@ -1,8 +1,8 @@
 """SchedulerCache: events, entered into all parts of the cache that they concern.
 
-Theory. What happens to one part alone is called there. Here are the events that concern several:
+Theory. Events of one part alone are entered there. Events of several parts are entered here:
 objects that pending workloads wait for, a workload's way from pending to admitted and back, the
-beginning of a pass, and what is written down of claims and entered again after a start.
+beginning of a pass, and claims and starts that the log has, which are entered after a restart.
 
 Invariant: a workload is pending or admitted, never both.
 """
@@ -44,10 +44,10 @@ from podgroup.model.shortage import Shortage
 
 
 class Entered(NamedTuple):
-    """An admission as it was entered: who waited, and what was so before.
+    """An admission as it was entered: the pending workload, and the state before.
 
-    `ran` is what its pods took that ran without admission, `account` that of its LocalQueue,
-    `victims` are those that its claim held back.
+    `ran` is the entry of its pods that ran without admission, `account` the LocalQueue's account,
+    `victims` are the victims that its claim held back.
     """
 
     waiter: PendingWorkload
@@ -57,12 +57,12 @@ class Entered(NamedTuple):
 
 
 class SchedulerCache:
-    """Everything that is remembered, by part. Times in seconds, those of `model`."""
+    """All parts of the cache. Times in seconds, as in `model`."""
 
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
         self.cycle = 0
-        """Counts the rounds of the scheduler, which moves it on."""
+        """Number of rounds; the scheduler counts them."""
         self.objects = Objects(configuration)
         self.wake_ups = WakeUps(self.objects, configuration)
         self.reservations = Reservations(self.objects, self.wake_ups, configuration)
@@ -93,7 +93,7 @@ class SchedulerCache:
                 self.objects.store(value)
 
     def delete(self, kind: str, name: str, namespace: str = "") -> None:
-        """Strike out an object."""
+        """Remove an object."""
         if kind == "Node":
             self._more_fits(self.objects.places.remove_node(name))
         elif kind == "WorkloadPriorityClass":
@@ -145,7 +145,7 @@ class SchedulerCache:
     def submit(
         self, workload: Workload, refused: Refusal | None = None, short: tuple[Shortage, ...] = ()
     ) -> None:
-        """Enter a workload that asks for quota; see there in `queue_manager`."""
+        """Enter a workload that requests quota; see `QueueManager.submit`."""
         if workload.id not in self.reservations.admitted:
             self.queues.submit(workload, refused, short)
 
@@ -155,7 +155,7 @@ class SchedulerCache:
         self.reservations.add(workload, reservation)
 
     def admit(self, waiter: PendingWorkload, reservation: Reservation) -> "Entered":
-        """Enter an admission that was decided; returns what `withdraw` asks for."""
+        """Enter a decided admission; return the argument of `withdraw`."""
         ran = self.reservations.admitted.get(unadmitted_id(waiter.id))
         account = self.reservations.account(waiter.local_queue)
         claim = self.claims.by_id.get(waiter.id)
@@ -167,10 +167,10 @@ class SchedulerCache:
         return Entered(waiter, ran, account, victims)
 
     def withdraw(self, entered: "Entered", by: str) -> None:
-        """Take an admission back that is known here alone, in favour of `by`.
+        """Withdraw an admission that is known here alone, in favour of `by`.
 
-        The workload waits as it did before. Who was preempted for it waits for it as for one whose
-        claim was taken over.
+        The workload waits as it did before. Its victims wait for it as if its claim had been taken
+        over.
         """
         waiter = entered.waiter
         holding = self.reservations.remove(waiter.id)
@@ -191,10 +191,10 @@ class SchedulerCache:
         if by:
             self.preemptions.add(id, by)
         elif self.objects.present is not self.objects.forest:
-            self.wake_ups.released.add(holding.cluster_queue)  # as good as free
+            self.wake_ups.released.add(holding.cluster_queue)  # the quota is as good as free
 
     def release(self, id: str, requeue: bool = True) -> None:
-        """Enter that a workload gave its quota back; it waits again unless `requeue` is false."""
+        """Enter that a workload gave its quota back; it waits again unless `requeue` is False."""
         holding = self.reservations.remove(id)
         self.reservations.leaving_later.discard(id)
         if holding is None:
@@ -233,7 +233,7 @@ class SchedulerCache:
             self.reservations.sample_use()
             for queue in self.objects.cluster_queues.values():
                 if queue.lines.by_use:
-                    self.claims.unblock(queue)  # use may have changed who is first
+                    self.claims.unblock(queue)  # use may have changed the head
 
     def _build(self) -> None:
         """Build the trees anew, and let every pending workload be tried again."""
@@ -249,7 +249,7 @@ class SchedulerCache:
     # Across a restart
 
     def kept_for(self, id: str) -> KeptQuota | None:
-        """Return what is kept for a workload, to be written down; None if it is nothing."""
+        """Return what is kept for a workload, for its record; None for nothing."""
         claim = self.claims.by_id.get(id)
         if claim is not None:
             return KeptQuota(
@@ -278,10 +278,10 @@ class SchedulerCache:
         kept: Mapping[str, KeptQuota],
         starts: Iterable[ReservedStart] = (),
     ) -> None:
-        """Enter again what was kept, by id, and what starts were reserved.
+        """Enter kept quota, by id, and reserved starts again, after a restart.
 
-        StrictFIFO queues wait for heads that were `refused`.
-        As Kueue decides, a head blocks no other: it is tried again and again (Q1).
+        A StrictFIFO queue is blocked by a head that was `refused`.
+        By Kueue's way a head blocks no workload: it is tried again and again (Q1).
         """
         queues = self.objects.cluster_queues
         for start in sorted(starts, key=lambda one: one.rank):
@@ -309,5 +309,5 @@ class SchedulerCache:
 
 
 def _leads(queue: LocalQueueView) -> tuple[str, str, int]:
-    """Return what decides about a LocalQueue: where it leads, whether, and with which weight."""
+    """Return the fields of a LocalQueue that decide: ClusterQueue, stop policy, weight."""
     return queue.cluster_queue, queue.stop_policy, queue.weight_nano

@@ -1,10 +1,10 @@
 """Wake-ups: in which ClusterQueues pending workloads are due for a try, and since when.
 
-Theory. What is worth trying again is noted by tree: a *release* in a tree (a holder left, an object
-changed) makes all that was inadmissible in it be tried again; an admission or a new workload does
-not. A workload whose back-off is over is due by itself.
+Theory. Tries are noted by tree: a *release* in a tree (a holder left, an object changed) lets all
+inadmissible workloads of the tree be tried again; an admission or a new workload does not. A
+workload whose back-off is over is due by itself.
 
-Invariant: a name in `released` or `due` costs a look at that ClusterQueue, nothing more.
+Invariant: a name in `released` or `due` costs a look at that ClusterQueue, and nothing else.
 """
 
 import heapq
@@ -16,12 +16,12 @@ from podgroup.admission.model import Configuration
 
 
 class WakeUps:
-    """Who is due, at `now` (seconds)."""
+    """ClusterQueues and workloads that are due, at `now` (seconds)."""
 
     def __init__(self, objects: Objects, configuration: Configuration) -> None:
         self.now = 0.0
         self.released: set[str] = set()
-        """ClusterQueues in which something became free since that was taken up last."""
+        """ClusterQueues in which quota became free since the last `try_released`."""
         self.due: set[str] = set()
         """ClusterQueues in which a workload may be due for a try."""
         self._objects = objects
@@ -29,22 +29,22 @@ class WakeUps:
         self._back_offs: list[tuple[float, str, PendingWorkload]] = []
 
     def begin(self, now: float) -> None:
-        """Let what is entered next have happened at `now`."""
+        """Set the time of the events that are entered next."""
         self.now = max(self.now, now)
 
     def on_release(self, local_queue: tuple[str, str], queue: str) -> None:
-        """Note that something was given back that came through a LocalQueue."""
+        """Note that quota was given back which came through a LocalQueue."""
         objects = self._objects
         heard = not self._as_kueue or objects.queue_of(local_queue) is not None  # Q9
         if heard and queue in objects.cluster_queues:
             self.released.add(queue)
 
     def release_all(self) -> None:
-        """Let every pending workload be tried again, as if something was given back everywhere."""
+        """Let every pending workload be tried again, as if quota was given back everywhere."""
         self.released.update(self._objects.cluster_queues)
 
     def back_off(self, waiter: PendingWorkload) -> None:
-        """Wake a workload when its back-off is over, if that has an end."""
+        """Wake a workload when its back-off is over, if the back-off has an end."""
         if waiter.waiting_until is not None:
             heapq.heappush(self._back_offs, (waiter.waiting_until, waiter.id, waiter))
 

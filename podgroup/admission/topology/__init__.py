@@ -1,7 +1,7 @@
 """Topology-aware placing: which domain each pod gets, decided on a tree of nodes kept up to date.
 
-`domains` has the tree, `request` reads what is asked for, `counts` knows how much fits where,
-`choosing` and `dividing` go from the level asked for down to leaves (`leading` with a leader),
+`domains` has the tree, `request` reads requests, `counts` knows how much fits where,
+`choosing` and `dividing` go from the requested level down to leaves (`leading` with a leader),
 `placement` places podsets, `replacing` pods of a failed node, `ungating` pairs pods with places.
 Rules are those of Kueue.
 """

@@ -1,9 +1,9 @@
 """Choosing the level and the domains for the slices of a podset.
 
-Theory. The tightest domain of the level asked for that holds all slices takes them. If none does,
-what is required is refused, and what is preferred is searched one level above; at the highest level
-several domains are taken, those with most room first. Where least room comes first no level above
-is searched. A leader restricts the choice to domains with room for it, beside which they count.
+Theory. The tightest domain of the requested level that holds all slices takes them. If none does, a
+required level is refused, and a preferred level is searched one level above; at the highest level
+several domains are taken, the domains with most room first. Where least room comes first no level
+above is searched. A leader restricts the choice to domains that have room for it, less that room.
 
 Invariant: the domains returned have room for all slices, and for the leader.
 """
@@ -74,7 +74,7 @@ def _holders(counts: Counts, plan: Plan, level: int) -> list[Holder]:
 
 
 def _led(counts: Counts, plan: Plan, leading: Leading, level: int) -> list[Holder]:
-    """Domains in the order in which they are searched for a leader's place."""
+    """The domains in the order in which they are searched for a leader's place."""
     sign = 1 if plan.least else -1
     found = []
     for path, domain in counts.tree.at[level].items():
@@ -86,7 +86,7 @@ def _led(counts: Counts, plan: Plan, leading: Leading, level: int) -> list[Holde
 
 
 def _best(counts: Counts, leading: Leading, level: int) -> int:
-    """How many slices the domain holds that comes first."""
+    """How many slices the first domain holds."""
     if not leading:
         return counts.order(level)[-1][0]
     ranks = (

@@ -1,14 +1,14 @@
 """How many pods of a shape fit into each domain, kept while leaves change.
 
-Theory. A *question* is what pods of one shape need, and the sizes in which they are counted. A leaf
-holds as many as its scarcest resource allows, none if its taints, selector or affinity forbid. Pods
-are added up from the leaves; where a layer of slices applies each child counts with whole units of
-it only. At the slice level pods become slices, which are added up from there; below it no domain
-has any. A leaf that changed passes its difference up until nothing changes any more. The domains
-of a level are kept in ascending order of slices, then pods, then path, so that the tightest domain
-that is large enough is found by bisection.
+Theory. A *question* has the needs of pods of one shape, and the sizes in which they are counted. A
+leaf holds as many pods as its scarcest resource allows, none if taints, selector or affinity
+exclude it. Pods are added up from the leaves; where a layer of slices applies each child counts
+with whole units of the layer only. At the slice level pods become slices, which are added up from
+there; below it no domain has slices. A leaf that changed passes its difference up until nothing
+changes any more. The domains of a level are kept in ascending order of slices, then pods, then
+path, so that the tightest domain that is large enough is found by bisection.
 
-Invariant: after `Counts.refresh` all is as if counted anew.
+Invariant: after `Counts.refresh` all counts are as if counted anew.
 """
 
 from bisect import bisect_left, insort
@@ -25,13 +25,13 @@ from podgroup.admission.topology.request import Plan
 from podgroup.model.objects import NodeTerm, Toleration
 
 Entry = tuple[int, int, Path]
-"""Slices, pods and path of a domain: what domains are ordered by."""
+"""Slices, pods and path of a domain, by which domains are ordered."""
 
 _EMPTY = (0, 0)
 
 
 class Question(Struct, frozen=True, kw_only=True):
-    """What decides how many pods fit; equal questions have equal counts.
+    """The fields that decide how many pods fit; equal questions have equal counts.
 
     `empty`: as if no workload held anything. `within`: only leaves below this path count.
     """
@@ -48,7 +48,7 @@ class Question(Struct, frozen=True, kw_only=True):
 
 
 def question(pod_set: PodSet, plan: Plan, empty: bool, within: Path = ()) -> Question:
-    """Return the question that a podset asks."""
+    """Return the question of a podset."""
     return Question(
         requests=per_pod(pod_set.requests),
         tolerations=pod_set.tolerations,
@@ -63,7 +63,7 @@ def question(pod_set: PodSet, plan: Plan, empty: bool, within: Path = ()) -> Que
 
 
 def per_pod(requests: Requests) -> Requests:
-    """What one pod takes, in the order of names: its requests, one of `pods`, nothing of zero."""
+    """The amounts of one pod, in the order of names: its requests above 0, and one of `pods`."""
     one = dict(requests)
     one[PODS] = one.get(PODS, 0) + 1
     return tuple((name, one[name]) for name in sorted(one) if one[name] > 0)
@@ -93,7 +93,7 @@ def _scarce(resource: str) -> str:
 
 
 class Counts:
-    """The answer to one question, for all domains of a tree."""
+    """The answer to a question, for all domains of a tree."""
 
     def __init__(self, tree: DomainTree, asked: Question) -> None:
         self.tree = tree
@@ -104,7 +104,7 @@ class Counts:
         self._tolerations = (*asked.tolerations, *tree.flavor.tolerations)
         self._rooms: dict[Domain, tuple[int, int]] = {}
         self._gone: dict[Domain, tuple[int, int]] = {}
-        """What is still to be taken away of domains that are no more."""
+        """Counts of domains that are gone, which are still to be subtracted above."""
         self._causes: dict[Leaf, Sequence[str]] = {}
         self._orders: dict[int, list[Entry]] = {}
         self._count_all()
@@ -135,7 +135,7 @@ class Counts:
     # -- one leaf ------------------------------------------------------------------------------
 
     def held(self, leaf: Leaf) -> Mapping[str, int]:
-        """What is held in a leaf, as far as the question minds it."""
+        """What workloads hold in a leaf; nothing where the question is about an empty tree."""
         return {} if self.asked.empty else leaf.held
 
     def fitting(
@@ -143,8 +143,8 @@ class Counts:
     ) -> tuple[int, Sequence[str]]:
         """Return how many pods fit into a leaf, and why some of its nodes are excluded.
 
-        Where a leaf is several nodes pods fit if they fit its nodes as these are, one by one, and
-        what is left of all of them: which of them pods use that are there is not known.
+        Where a leaf is several nodes, pods fit that fit each node as if it was empty, and also what
+        is left of all nodes together: on which of the nodes the present pods are is not known.
         """
         if leaf.path[: len(self.asked.within)] != self.asked.within:
             return 0, ("topologyDomain",) * max(1, len(leaf.nodes))
@@ -170,7 +170,7 @@ class Counts:
         held: Mapping[str, int],
         requests: Requests,
     ) -> tuple[int, str]:
-        """Return how many pods fit, and why none does."""
+        """Return how many pods fit a node, and why if none does."""
         if self.tree.by_host or self.tree.better:
             cause = self._excluding(labels, taints)
             if cause:
@@ -200,11 +200,11 @@ class Counts:
     # -- going up ------------------------------------------------------------------------------
 
     def unit(self, level: int) -> int:
-        """In how many pods at a time domains of a level count for the one above."""
+        """The size of the units in which pods of a level's domains count for the level above."""
         return self._inner.get(level, 1)
 
     def slices(self, level: int, pods: int, below: int) -> int:
-        """Slices that so many pods are at a level whose children have `below` of them."""
+        """The slices of a domain with `pods`, at a level, whose children have `below` slices."""
         if level == self.asked.slice_level:
             return pods // self.asked.size
         return below if level < self.asked.slice_level else 0
@@ -255,7 +255,7 @@ class Counts:
             slices = self.slices(level, pods, had_slices + more)
 
     def _set(self, domain: Domain, level: int, room: tuple[int, int]) -> tuple[int, int]:
-        """Enter what a domain has room for; return what it had."""
+        """Enter the room of a domain; return its room before."""
         listed = self._rooms.get(domain)
         if listed == room and domain.attached:
             return room
@@ -275,7 +275,7 @@ class Counts:
 
 
 KEPT = 32
-"""Questions that a tree remembers; the one asked longest ago is forgotten first."""
+"""Questions that a tree remembers; the question asked longest ago is forgotten first."""
 
 
 def counts(tree: DomainTree, asked: Question) -> Counts:

@@ -1,17 +1,17 @@
-"""Dividing pods among domains, and going down from the domains chosen to the leaves.
+"""Dividing pods among domains, and going down from the chosen domains to the leaves.
 
-Theory. Domains are taken in order, each whole, the last with what is missing. With most room first,
-a domain that holds all that is missing gives way to the tightest of those from there on that does,
-too. What a domain was given is divided among its own children, those with most room first: so pods
+Theory. Domains are taken in order, each whole, the last for the rest. With most room first, the
+first domain that holds all of the rest is replaced by the tightest later domain that holds it, too.
+The pods of a domain are divided among its own children, those with most room first: so pods
 are in as few domains as can be. Kueue keeps no division above the slice level, where the children
 of all chosen domains are one pool, and fills the smallest first below. There pods are divided in
 units of the layer of slices that applies.
 
-With a leader (`topology.leading`) a domain that has room for it and loses the least by it goes to
-the front, and counts with what is left beside the leader until the leader has its place.
+With a leader (`topology.leading`) a domain that has room for the leader and loses the least by it
+goes to the front, and counts with its room beside the leader until the leader has its place.
 
-Invariant: no domain is given more than it has room for; what is given adds up to what is wanted, or
-nothing is given.
+Invariant: no domain is given more than it has room for; the shares add up to what is wanted, or
+there are none.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ from podgroup.admission.topology.request import Plan
 
 
 class Beside(NamedTuple):
-    """What a domain has room for beside a leader; `leader` tells whether it has room for one."""
+    """The room of a domain beside a leader; `leader` is 1 if the domain has room for a leader."""
 
     leader: int = 0
     slices: int = 0
@@ -36,7 +36,7 @@ Leading = Mapping[Domain, Beside]
 
 
 class Holder(NamedTuple):
-    """A domain that could be given units; `beside` is how many, if it holds a leader."""
+    """A domain that could be given units; `beside` is its room in units beside a leader."""
 
     domain: Domain
     units: int
@@ -45,7 +45,7 @@ class Holder(NamedTuple):
 
 
 class Share(NamedTuple):
-    """What a domain is given: so many units, and perhaps the leader."""
+    """What a domain is given: units, and perhaps the leader."""
 
     domain: Domain
     units: int
@@ -53,7 +53,7 @@ class Share(NamedTuple):
 
 
 def divide(holders: Sequence[Holder], wanted: int, least: bool, leader: int = 0) -> list[Share]:
-    """Divide units, and a leader if there is one, among domains in this order."""
+    """Divide units, and a leader if there is one, among domains in their order."""
     given: list[Share] = []
     missing, at = wanted, 0
     if leader:
@@ -87,13 +87,13 @@ def _units(holder: Holder) -> int:
 
 
 def tightest(holders: Sequence[Holder], missing: int) -> Holder:
-    """Return the domain that holds a leader and what is missing, and the least beyond."""
+    """Return the tightest domain that holds a leader and the missing units."""
     able = (one for one in holders if one.leader and one.beside >= missing)
     return min(able, key=lambda one: one.beside)
 
 
 def leader_first(holders: Sequence[Holder], wanted: int) -> Sequence[Holder]:
-    """Move the first domain to the front that can hold the leader and leaves enough in all."""
+    """Move the first domain to the front that holds the leader and leaves enough room in all."""
     if len(holders) < 2:
         return holders
     spare = sum(one.units for one in holders) - wanted
@@ -106,7 +106,7 @@ def leader_first(holders: Sequence[Holder], wanted: int) -> Sequence[Holder]:
 def down(
     counts: Counts, plan: Plan, leading: Leading, level: int, shares: Sequence[Share]
 ) -> list[Share]:
-    """Go from slices given to domains of `level` to pods given to leaves."""
+    """Turn shares of slices in domains of `level` into shares of pods in leaves."""
     last = len(counts.tree.levels) - 1
     while level < plan.slice_level:
         level += 1
@@ -130,7 +130,7 @@ def down(
 
 
 def _pooled(shares: Sequence[Share]) -> Share:
-    """Return all shares as one, of a domain that has the children of all of theirs."""
+    """Return the sum of all shares, in a domain that has all their domains' children."""
     pool = Domain((), None)
     for share in shares:
         pool.children.update(share.domain.children)
@@ -138,7 +138,7 @@ def _pooled(shares: Sequence[Share]) -> Share:
 
 
 def _in_pods(plan: Plan, share: Share) -> Share:
-    """Count a share in pods; where the last, smaller slice is led to, it is among them."""
+    """Count a share in pods, those of the last, smaller slice included where it is placed."""
     rest = plan.rest if share.leader else 0
     return Share(share.domain, share.units * plan.size + rest, 0 if rest else share.leader)
 
@@ -173,7 +173,7 @@ def _pods_in(unit: int) -> Unit:
 def ordered(
     counts: Counts, plan: Plan, leading: Leading, domains: Iterable[Domain], unit: Unit
 ) -> list[Holder]:
-    """Return domains in the order in which they are taken, with what they hold."""
+    """Return domains in the order in which they are taken, with their room."""
     sign = 1 if plan.least else -1
     by = unit if plan.better else _slices
     found = []

@@ -1,15 +1,15 @@
 """The tree of a flavor's nodes: what each leaf has free, kept while nodes and usage change.
 
 Theory. Nodes that belong to the flavor are grouped by the values of their level labels. A leaf has
-the sum of what its nodes offer, less what is taken of them by pods that others place (`free`), and
-what admitted workloads hold in it (`held`). With hostname as the last level the hostname alone
+the sum of its nodes' allocatable amounts, less what pods take that others placed (`free`), and the
+usage of admitted workloads in it (`held`). With hostname as the last level the hostname alone
 names a leaf; of several nodes with one hostname the first by name gives path, labels and taints.
 
-Questions about room (`topology.counts`) watch the tree: a change marks one leaf for each of them,
+Questions about room (`topology.counts`) watch the tree: a change marks a leaf for each question,
 and is worked out when the question is asked again. So a change costs the same in a cluster of ten
-nodes and of ten thousand. What is held where no leaf is counts again once the leaf is back.
+nodes and of ten thousand. Usage in a leaf that is gone counts again once the leaf is back.
 
-Invariant: the tree depends on the present nodes and usage alone, not on the order they came in.
+Invariant: the tree depends on the present nodes and usage, and not on the order in which they came.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ class Domain:
 
 
 class Member:
-    """A node of a leaf: `free` is what it offers, less what pods take that others place."""
+    """A node of a leaf: `free` is its allocatable, less what pods take that others placed."""
 
     __slots__ = ("free", "view")
 
@@ -51,9 +51,9 @@ class Member:
 
 
 class Leaf(Domain):
-    """A domain of the last level: `free` without what workloads hold, which is `held`.
+    """A domain of the last level: `free` does not count workloads' usage, which is `held`.
 
-    `nodes` are looked at one by one; they are left out where the leaf is a node, or taken for one.
+    `nodes` are looked at one by one; empty where the leaf is a node, or counts as one.
     """
 
     __slots__ = ("free", "held", "key", "labels", "nodes", "taints")
@@ -69,13 +69,13 @@ class Leaf(Domain):
 
 
 class Watcher(Protocol):
-    """Who is to know which leaves changed."""
+    """A watcher of a tree, which is to know the leaves that changed."""
 
     stale: set[Leaf]
 
 
 class DomainTree:
-    """The domains of one flavor with topology `name`; `better` than Kueue's is how it is used."""
+    """The domains of a flavor with topology `name`; `better`: placement differs from Kueue's."""
 
     def __init__(
         self, name: str, levels: Sequence[str], flavor: FlavorView, better: bool = True
@@ -94,17 +94,17 @@ class DomainTree:
 
     @property
     def size(self) -> int:
-        """How many nodes it has, or leaves where nodes of one are taken for one."""
+        """The number of nodes, or of leaves where a leaf counts as a node."""
         return len(self.leaves) if self.by_host or not self.better else len(self._key_of)
 
     # -- nodes ---------------------------------------------------------------------------------
 
     def set_node(self, node: NodeView) -> bool:
-        """Enter a node, or what has become of it; tell whether it is or was of this flavor."""
+        """Enter a new or changed node; tell whether it belongs or belonged to this flavor."""
         return self.set_nodes((node,))
 
     def set_nodes(self, nodes: Iterable[NodeView]) -> bool:
-        """Enter nodes, or what has become of them; tell whether any is or was of this flavor."""
+        """Enter new or changed nodes; tell whether any belongs or belonged to this flavor."""
         changed: dict[Path, None] = {}
         for node in nodes:
             key = self._key(node) if self.suits(node) else None
@@ -138,7 +138,7 @@ class DomainTree:
         return node.has_labels(self.flavor.node_labels, self.levels)
 
     def name_of(self, domain: Domain) -> str:
-        """The one text that names a domain."""
+        """The name of a domain, as a text."""
         if self.by_host and len(domain.path) == len(self.levels):
             return domain.path[-1]
         return ",".join(domain.path)
@@ -205,19 +205,19 @@ class DomainTree:
         self.touch(leaf)
 
     def touch(self, leaf: Leaf) -> None:
-        """Mark a leaf that changed, for all who watch."""
+        """Mark a leaf that changed, for all watchers."""
         for watcher in self.watchers.values():
             watcher.stale.add(leaf)
 
     # -- usage ---------------------------------------------------------------------------------
 
     def charge(self, assignment: TopologyAssignment, requests: Requests, times: int = 1) -> None:
-        """Count what pods hold in their domains; `times` -1 takes it away again."""
+        """Count pods in their domains; `times` -1 takes them out again."""
         for domain in assignment.domains:
             self.add_held(domain.values, pods(requests, domain.count * times))
 
     def add_held(self, key: Path, amounts: Iterable[tuple[str, int]]) -> None:
-        """Add amounts to what is held in a leaf, which need not be there now."""
+        """Add amounts to what is held in a leaf, which need not exist now."""
         held = self._held.setdefault(key, {})
         _add(held, amounts, 1)
         if not any(held.values()):
@@ -234,7 +234,7 @@ class DomainTree:
 
     @contextmanager
     def assuming(self) -> Iterator["Assumption"]:
-        """Take room for a while, from what an empty cluster has, too; it is given back at the end.
+        """Take room for a while, from `empty` questions too; it is given back at the end.
 
         No node may change meanwhile.
         """
@@ -246,19 +246,19 @@ class DomainTree:
 
 
 class Assumption:
-    """What is taken until the end of `DomainTree.assuming`."""
+    """Room that is taken until the end of `DomainTree.assuming`."""
 
     def __init__(self, tree: DomainTree) -> None:
         self._tree = tree
         self._taken: list[tuple[TopologyAssignment, Requests]] = []
 
     def take(self, assignment: TopologyAssignment, requests: Requests) -> None:
-        """Take what these pods need in the domains they are given."""
+        """Take the room of pods in the domains of their assignment."""
         self._taken.append((assignment, requests))
         self._change(assignment, requests, -1)
 
     def give_back(self) -> None:
-        """Undo all that was taken."""
+        """Give all taken room back."""
         while self._taken:
             self._change(*self._taken.pop(), 1)
 
@@ -270,7 +270,7 @@ class Assumption:
 
 
 def pods(requests: Requests, count: int) -> list[tuple[str, int]]:
-    """What so many pods take: their requests, and one of `pods` each."""
+    """The amounts of `count` pods: their requests, and one of `pods` each."""
     return [(name, each * count) for name, each in requests] + [(PODS, count)]
 
 

@@ -1,9 +1,9 @@
-"""What is placed once beside slices: a leader, or the last slice where it is a smaller one.
+"""Pods that are placed once beside slices: a leader, or the last slice if it is smaller.
 
-Theory. Of two podsets of one group the smaller is the leader, a single pod; the other ones are the
+Theory. Of two podsets of a group the smaller is the leader, a single pod; the others are the
 workers, whose request decides for both. A leaf that holds a leader has room for fewer workers
-beside it. A domain above loses what the child loses that loses least. Pods that make no whole slice
-are led to a domain of the slice level in the same way; what is beside them is for whole slices.
+beside it. A domain above loses as much as the child that loses least. Pods that make no whole slice
+are placed in a domain of the slice level in the same way; the room beside them is for whole slices.
 
 Invariant: a domain that has no room for a leader is never chosen to hold it.
 """
@@ -16,7 +16,7 @@ from podgroup.admission.topology.request import Plan
 
 
 def leading(counts: Counts, requests: Requests) -> Leading:
-    """Return for each domain what it has room for beside a leader of these requests."""
+    """Return each domain's room beside a leader of these requests."""
     found: dict[Domain, Beside] = {}
     leader = per_pod(requests)
     for leaf in counts.tree.leaves.values():
@@ -25,7 +25,7 @@ def leading(counts: Counts, requests: Requests) -> Leading:
 
 
 def last_slice(counts: Counts, plan: Plan) -> Leading:
-    """Return for each domain what it has room for beside the pods that make no whole slice."""
+    """Return each domain's room beside the pods that make no whole slice."""
     found: dict[Domain, Beside] = {}
     for domain in counts.tree.at[plan.slice_level].values():
         left = counts.room(domain)[1] - plan.rest

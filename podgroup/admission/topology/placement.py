@@ -1,8 +1,8 @@
 """Placing podsets: from tree, usage and request to an assignment or a reason.
 
-Theory. Podsets are placed one after the other; what one got is taken from the room of the next. Two
-that name the same group are placed together, the smaller one as their leader. The first that has no
-place ends the search: nothing is tried again in another way.
+Theory. Podsets are placed one after the other; the places of a podset are taken from the room of
+the next. Two podsets that name the same group are placed together, the smaller as the leader. The
+first podset without a place ends the search: nothing is tried again in another way.
 
 Invariant: the tree is after a placement as it was before. The same tree, usage and request give the
 same answer.
@@ -23,7 +23,7 @@ from podgroup.model.topology import TopologyAssignment, TopologyDomain
 
 
 class Placed(Struct, frozen=True):
-    """Places by podset; if one has none, `refused` names it and its partner, and `reason` why."""
+    """Places by podset; `refused` names a podset without places and its partner, `reason` why."""
 
     places: Mapping[str, TopologyAssignment]
     refused: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ def place(tree: DomainTree, pod_sets: Sequence[PodSet], empty: bool = False) -> 
 
 
 def together(pod_sets: Sequence[PodSet]) -> list[tuple[PodSet, PodSet | None]]:
-    """Return workers and leader of each group, and podsets of no group alone; none without pods."""
+    """Return (workers, leader) of each group, else (podset, None); podsets without pods lack."""
     groups: dict[object, list[PodSet]] = {}
     for number, one in enumerate(pod_sets):
         if one.count:
@@ -76,10 +76,10 @@ def place_one(
     empty: bool = False,
     within: Path = (),
 ) -> tuple[TopologyAssignment, ...]:
-    """Return the place of one podset, and of its leader; all below the domain `within`.
+    """Return the places of a podset, and of its leader; all below the domain `within`.
 
     Raises:
-        Refused: there is none.
+        Refused: there are no places.
     """
     plan = read(workers.topology, workers.count, tree.levels, tree.better)
     if leader is not None and tree.better and (plan.rest or leader.count > 1):

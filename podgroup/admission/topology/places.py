@@ -1,10 +1,10 @@
 """The places of all flavors: their trees, and what workloads hold in them.
 
-Theory. A flavor that names a Topology has a tree of the nodes it suits. A workload charges each
-flavor it has for the domains it was given; where hostname is the last level of several flavors they
-share their nodes, so each of them counts what workloads of the others hold, too.
+Theory. A flavor that names a Topology has a tree of its nodes. A workload is charged in the tree of
+each of its flavors, for its domains; where hostname is the last level of several flavors they share
+nodes, so each tree counts workloads of the other flavors, too.
 
-Invariant: a tree's usage is the sum of what was charged and not taken back.
+Invariant: a tree's usage is the sum of all charges that were not taken back.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,11 +21,11 @@ from podgroup.model.objects import FlavorView, NodeView
 from podgroup.model.topology import TopologyAssignment
 
 Given = Sequence[tuple[PodSet, PodSetAssignment]]
-"""Podsets that have a place, with what they were given."""
+"""Podsets that have places, with their assignments."""
 
 
 class Places:
-    """Trees by flavor, used in a `better` way or as Kueue does."""
+    """Trees by flavor, with placement `better` than Kueue's or as Kueue's."""
 
     def __init__(self, better: bool) -> None:
         self._better = better
@@ -34,31 +34,31 @@ class Places:
         self._nodes: dict[str, NodeView] = {}
 
     def set_topology(self, name: str, levels: Sequence[str]) -> None:
-        """Enter a Topology; its flavors' trees are made by `build`."""
+        """Enter a Topology; `build` makes its flavors' trees."""
         self._levels[name] = tuple(levels)
 
     def remove_topology(self, name: str) -> None:
-        """Strike out a Topology."""
+        """Remove a Topology."""
         self._levels.pop(name, None)
 
     def known(self, flavor: FlavorView) -> bool:
-        """Whether a flavor needs no Topology, or has it."""
+        """Whether a flavor needs no Topology, or its Topology exists."""
         return not flavor.topology or flavor.topology in self._levels
 
     def set_node(self, node: NodeView) -> set[str]:
-        """Enter a node, or what has become of it; return in which flavors more may fit now."""
+        """Enter a new or changed node; return the flavors in which more may fit now."""
         before = self._nodes.get(node.name)
         self._nodes[node.name] = node
         concerned = {name for name, tree in self.trees.items() if tree.set_node(node)}
         return set() if before is not None and _takes_more(before, node) else concerned
 
     def remove_node(self, name: str) -> set[str]:
-        """Strike out a node; return which flavors had it."""
+        """Remove a node; return its flavors."""
         self._nodes.pop(name, None)
         return {flavor for flavor, tree in self.trees.items() if tree.remove_node(name)}
 
     def build(self, flavors: Iterable[FlavorView], holding: Iterable[Given]) -> None:
-        """Make all trees anew, with what is held."""
+        """Make all trees anew, with the places `holding`."""
         self.trees = {}
         for flavor in flavors:
             if flavor.topology and self.known(flavor):
@@ -70,9 +70,9 @@ class Places:
             self.charge(given)
 
     def charge(self, given: Given, times: int = 1, own_only: bool = False) -> None:
-        """Count what a workload holds; `times` -1 takes it away again.
+        """Count a workload's places; `times` -1 takes them out again.
 
-        `own_only`: other flavors of the same nodes do not see it, as in one cycle of Kueue.
+        `own_only`: other flavors of the same nodes do not count them, as in a cycle of Kueue.
         """
         for pod_set, assigned in given:
             if assigned.topology is not None and assigned.flavors:
@@ -81,7 +81,7 @@ class Places:
 
     @contextmanager
     def without(self, held: Iterable[Given]) -> Iterator[None]:
-        """Have places as if what these workloads hold were free."""
+        """Look at places as if those of some workloads were free."""
         gone = list(held)
         for one in gone:
             self.charge(one, -1)
@@ -110,7 +110,7 @@ class Places:
         return Placed(found)
 
     def placed_anew(self, given: Given, failed: Sequence[str], movable: bool) -> Placed:
-        """Return other places for pods on failed nodes; podsets without any are left out."""
+        """Return other places for pods on failed nodes; podsets without such pods are left out."""
         found: dict[str, TopologyAssignment] = {}
         flavor_of = [(one, min(one[1].flavors.values(), default="")) for one in given]
         for name in sorted({flavor for _, flavor in flavor_of if flavor in self.trees}):
@@ -129,7 +129,7 @@ class Places:
     def free(self, given: Given, count_pods: bool, charged: bool = False) -> bool:
         """Whether places still have room; Kueue does not count the resource `pods` here.
 
-        `charged`: they are counted as held already, beside those of others that are to leave.
+        `charged`: the places are counted as held already, beside those of leaving workloads.
         """
         for pod_set, assigned in given:
             for flavor in sorted(set(assigned.flavors.values())):
@@ -141,7 +141,7 @@ class Places:
         return True
 
     def obstacle(self, flavor: FlavorView, pod_set: PodSet, only: bool) -> str:
-        """Say why pods that ask for a topology, or do not, cannot use a flavor; "" if they can.
+        """Say why pods, by their topology request, cannot use a flavor; "" if they can.
 
         `only`: all flavors of the ClusterQueue have topologies.
         """
@@ -164,7 +164,7 @@ class Places:
 
 
 def _takes_more(before: NodeView, after: NodeView) -> bool:
-    """Tell whether nothing has become of a node but that others take more of it."""
+    """Tell whether a node changed only in that pods which others placed take more of it."""
     more = all(after.taken.get(name, 0) >= amount for name, amount in before.taken.items())
     return more and msgspec.structs.replace(before, taken=after.taken) == after
 
@@ -189,7 +189,7 @@ def _room(
 
 
 def given(pod_sets: Sequence[PodSet], assigned: Sequence[PodSetAssignment]) -> Given:
-    """Pair podsets with what they were given, by name; those without a place are left out."""
+    """Pair podsets with their assignments, by name; podsets without places are left out."""
     placed = [one for one in assigned if one.topology is not None]
     by_name = {one.name: one for one in pod_sets} if placed else {}
     return tuple((by_name[one.name], one) for one in placed if one.name in by_name)

@@ -1,8 +1,8 @@
 """Why a podset has no place, in Kueue's words.
 
-Theory. The text names the topology, how much fits of what is wanted, and how many nodes are
-excluded for which cause. A node that is merely too small for all of a domain's share is no cause;
-one that holds not a single pod is, by its scarcest resource.
+Theory. The text names the topology, how much fits of the request, and how many nodes are excluded
+for which cause. A node that is merely too small for all of a domain's share is not excluded; a node
+that cannot hold a single pod is, by its scarcest resource.
 
 Invariant: the text depends on counts alone.
 """

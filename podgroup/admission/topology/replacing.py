@@ -1,11 +1,11 @@
 """Other places for pods whose nodes failed, while the others stay where they are.
 
 Theory. The domains of failed nodes are taken out of the assignment and their pods are placed anew.
-Kueue does so for one node: where slices would be broken the domain is demanded in which pods that
-stay and pods that move make whole slices again, and the pods that move are counted in the innermost
-layer that divides them. The better way fills up each broken slice where it is, and then places what
-is left as slices of their own. What is required demands the domain of the pods that stay. What
-stays and what is new are merged.
+Kueue does so for one node: where slices would be broken, moving pods have to go to the domain in
+which they and the staying pods make whole slices again, and are counted in the innermost layer that
+divides their number. The better way fills up each broken slice where it is, and then places the
+rest as slices of their own. With a required level, moving pods have to go to the staying pods'
+domain. Staying and new places are merged.
 
 Invariant: a domain that stays keeps at least the pods it had.
 """
@@ -33,10 +33,10 @@ def replace_nodes(
     failed: Sequence[str],
     movable: bool = True,
 ) -> Placed:
-    """Place the pods anew that are on failed nodes; by Kueue's way, on the first of them.
+    """Place the pods of failed nodes anew; by Kueue's way, those of the first failed node.
 
     A podset without a failed node is left out of the answer. Not `movable` (a single pod): the
-    place stays what it was.
+    places stay.
     """
     nodes = failed if tree.better else failed[:1]
     places: dict[str, TopologyAssignment] = {}
@@ -85,21 +85,21 @@ def _replaced(
 def _tolerates_unknown_nodes(
     tree: DomainTree, request: TopologyRequest, known: Sequence[TopologyDomain]
 ) -> bool:
-    """Whether what is known of pods that stay is enough, though some are on nodes that are away.
+    """Whether staying pods may be on nodes that the tree lacks.
 
-    Their nodes are cordoned or not ready; that is no reason to evict a group that runs there.
+    Such nodes are cordoned or not ready, which is no reason to evict a group that runs there.
     """
     return tree.better and not request.slices and (bool(known) or not request.required)
 
 
 Part = tuple[Path, int, TopologyRequest]
-"""The domain in which pods that move have to be, () for any; how many; what they ask for."""
+"""The domain to which moving pods have to go, () for any; their number; their request."""
 
 
 def _parts(
     tree: DomainTree, pod_set: PodSet, staying: Sequence[TopologyDomain], moving: int
 ) -> list[Part]:
-    """Return in which parts pods that move are placed, one after the other."""
+    """Return the parts in which moving pods are placed, one after the other."""
     request = pod_set.topology
     if tree.better and request.slices and staying:
         parts = _filled_up(tree, pod_set, staying, moving)
@@ -117,7 +117,7 @@ def _parts(
 def _filled_up(
     tree: DomainTree, pod_set: PodSet, staying: Sequence[TopologyDomain], moving: int
 ) -> list[Part]:
-    """Return what each broken slice needs; one of them may be the last slice, which is smaller."""
+    """Return the part of each broken slice, among which may be the last, smaller slice."""
     request = pod_set.topology
     size = request.slices[0].size
     broken = {path: n % size for path, n in _have(tree, request.slices[0], staying) if n % size}
@@ -140,7 +140,7 @@ def _filled_up(
 def _demanded(
     tree: DomainTree, request: TopologyRequest, staying: Sequence[TopologyDomain], moving: int
 ) -> Path | None:
-    """Return the domain in which the pods that move have to be; None for any."""
+    """Return the domain to which the moving pods have to go; None for any."""
     asked = request.required or request.preferred
     if not staying or (asked and asked not in tree.levels):
         return None
@@ -155,7 +155,7 @@ def _demanded(
 def _mending(
     tree: DomainTree, slices: Sequence[SliceLayer], staying: Sequence[TopologyDomain], moving: int
 ) -> Path | None:
-    """Return the first domain that the pods that move fill up to whole slices."""
+    """Return the first domain that the moving pods fill up to whole slices."""
     broken = next(layer for layer in reversed(slices) if moving % layer.size)
     if broken.topology not in tree.levels:
         return None
@@ -175,12 +175,12 @@ def _have(
 
 
 def _resliced(request: TopologyRequest, moving: int, better: bool) -> TopologyRequest:
-    """Count the pods that move in the innermost layer that divides them, else one by one."""
+    """Count moving pods in the innermost layer that divides their number, else one by one."""
     inner = next((layer for layer in reversed(request.slices) if not moving % layer.size), None)
     if inner is not None:
         return replace(request, slices=(inner,))
     if request.slices_only and request.unconstrained is None:
-        # It asked for slices only, so without them it asks but names no level: Kueue refuses.
+        # The request has slices only; without them it names no level, and Kueue refuses it.
         return replace(request, slices=(), unconstrained=better)
     return replace(request, slices=())
 
@@ -191,7 +191,7 @@ def _merged(
     counts: Counter[Path] = Counter()
     for domain in found:
         counts[domain.values] += domain.count
-    leaves = tree.leaves  # a node that is away has no path: by its name
+    leaves = tree.leaves  # a node that the tree lacks has no path: by its name
     ordered = sorted(counts.items(), key=lambda o: leaves[o[0]].path if o[0] in leaves else o[0])
     domains = tuple(TopologyDomain(values=values, count=count) for values, count in ordered)
     return TopologyAssignment(levels=levels, domains=domains)

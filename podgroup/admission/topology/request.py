@@ -2,8 +2,8 @@
 
 Theory. A podset wants `count / size` slices, each in one domain of the slice level; without slices
 a slice is one pod and its level the last. `required` and `preferred` name the level whose domain is
-to hold them all. Slices alone are searched from the highest level, what is unconstrained or not
-asked for at all from the last; these three take the domains with the *least* room first.
+to hold all slices. A request of slices alone is searched from the highest level, an unconstrained
+request or none from the last; these three take the domains with the *least* room first.
 
 Invariant: a plan names levels of its topology only, each layer of slices below the one before.
 """
@@ -21,11 +21,11 @@ class Refused(Exception):
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """A request in terms of one topology.
+    """A request in terms of a topology.
 
-    `level` and `slice_level` are numbers of levels. `inner` has the unit in which pods are handed
-    out at levels below the slice level that have one. `least`: least room first. `widens`: levels
-    above are searched, too. `better` than Kueue's is how domains are chosen.
+    `level` and `slice_level` are numbers of levels. `inner` has the unit in which pods are divided,
+    for levels below the slice level that have a unit. `least`: least room first. `widens`: levels
+    above are searched, too. `better`: domains are chosen otherwise than by Kueue.
     """
 
     level: int
@@ -46,7 +46,7 @@ class Plan(Struct, frozen=True, kw_only=True):
 
     @property
     def rest(self) -> int:
-        """Pods that make no whole slice, and get places in one domain; Kueue forgets them."""
+        """Pods that make no whole slice, and get places in one domain; Kueue gives them none."""
         return self.count % self.size if self.better else 0
 
 
@@ -54,7 +54,7 @@ def read(request: TopologyRequest, count: int, levels: Sequence[str], better: bo
     """Read the request of `count` pods.
 
     Raises:
-        Refused: it says nothing that this topology could do.
+        Refused: this topology cannot fulfil the request.
     """
     layers = request.slices
     size = layers[0].size if layers else 1

@@ -1,4 +1,4 @@
-"""Who has places on which nodes, where hostname is a level, and which of these nodes are unwell.
+"""Workloads with places on nodes, where hostname is a level, and which of the nodes are unwell.
 
 Invariant: a node is unwell only while a workload has places on it.
 """
@@ -16,7 +16,7 @@ class Tenants:
         self._near: set[str] = set()
 
     def locate(self, id: str, nodes: Set[str]) -> Iterable[str]:
-        """Enter on which nodes a workload has places; return those that it had none on before."""
+        """Enter the nodes of a workload's places; return the nodes that are new for it."""
         left = self._nodes.pop(id, frozenset())
         if nodes:
             self._nodes[id] = nodes
@@ -34,7 +34,7 @@ class Tenants:
         return id in self._nodes
 
     def judge(self, node: str, unwell: bool, news: bool = False) -> None:
-        """Enter how a node is; `news`: who has places there is concerned."""
+        """Enter whether a node is unwell; `news`: workloads with places there are concerned."""
         if node not in self._on:
             return
         if unwell:
@@ -45,10 +45,10 @@ class Tenants:
             self._near |= self._on[node]
 
     def unwell(self, id: str) -> Set[str]:
-        """Return on which nodes that are unwell a workload has places."""
+        """Return the unwell nodes on which a workload has places."""
         return self._unwell & self._nodes.get(id, frozenset())
 
     def concerned(self) -> list[str]:
-        """Return who has places on nodes of which there was news since this was asked last."""
+        """Return the workloads with places on nodes that changed since the last call."""
         found, self._near = sorted(self._near), set()
         return found

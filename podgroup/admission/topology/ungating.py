@@ -1,11 +1,11 @@
-"""Which pod of a podset goes to which domain, and whose gate is taken off.
+"""Which pod of a podset goes to which domain, and which pods are ungated.
 
-Theory. An assignment, written out domain by domain, is a list with a place for each rank. A pod of
-index i that no other pod has gets place i. Those that run elsewhere than their rank says use up a
-place where they are; then places are filled in order, first those that are no pod's by rank. By
-Kueue's way a single pod without a rank, or elsewhere, turns ranks off for all of them: a domain
-gets as many of the gated pods as it lacks, in order. A place on a failed node is used up, but its
-pod stays gated until there is another one.
+Theory. An assignment, written out domain by domain, is a list with a place for each rank. A pod
+whose index i no other pod has gets place i. A pod that runs elsewhere than its rank says uses up a
+place where it is; then places are filled in order, first the places that are no pod's by rank. By
+Kueue's way a single pod without a rank, or elsewhere, turns ranks off for all pods: a domain gets
+as many of the gated pods as it lacks, in order. A place on a failed node is used up, but its pod
+stays gated until there is another place.
 
 Invariant: no pod gets two places and no place two pods. A rank whose pod is missing stays free as
 long as there are other places.
@@ -33,7 +33,7 @@ class GroupPod(Struct, frozen=True, kw_only=True):
 
 
 class Ranks(Struct, frozen=True, kw_only=True):
-    """Which labels have the index of a pod, "" if none, and of its subgroup.
+    """The labels that have the index of a pod, and of its subgroup, "" for none.
 
     `each`: a pod without a rank costs no other pod its own.
     """
@@ -55,12 +55,12 @@ def ungated(
     ranks: Ranks,
     failed: Collection[str] = (),
 ) -> dict[str, dict[str, str]]:
-    """Return the node selector of each pod whose gate can go, by name.
+    """Return the node selector of each pod that can be ungated, by name.
 
-    `count` is that of the podset; `failed` names nodes. Pods are taken by name.
+    `count` is the podset's; `failed` names nodes. Pods are taken in the order of names.
 
     Raises:
-        OffsetError: by Kueue's way, if the first pod says where indexes begin and it is no number.
+        OffsetError: by Kueue's way, if the first index that the first pod states is no number.
     """
     pods = sorted(pods, key=lambda pod: pod.name)
     if ranks.each:
@@ -84,7 +84,7 @@ def _at(pod: GroupPod, levels: Sequence[str]) -> Values:
 def _each_by_rank(
     assignment: TopologyAssignment, count: int, pods: Sequence[GroupPod], ranks: Ranks
 ) -> list[tuple[GroupPod, Values]]:
-    """Pair gated pods with places: of their ranks if they have one, else with those left over."""
+    """Pair gated pods with the places of their ranks, and pods without a rank with the rest."""
     places = _places(assignment)
     rank_of = _distinct(pods, count, ranks, len(places))
     taken: set[int] = set()
@@ -115,7 +115,7 @@ def _each_by_rank(
 
 
 def _distinct(pods: Sequence[GroupPod], count: int, ranks: Ranks, most: int) -> dict[str, int]:
-    """Return the rank of each pod that has one below `most`, and has it alone."""
+    """Return the rank of each pod whose rank is below `most` and no other pod's."""
     try:
         offset = _offset(pods)
     except OffsetError:
@@ -132,7 +132,7 @@ def _distinct(pods: Sequence[GroupPod], count: int, ranks: Ranks, most: int) -> 
 
 
 def _places(assignment: TopologyAssignment) -> list[Values]:
-    """Write an assignment out, a place for each rank."""
+    """Return the place of each rank in an assignment."""
     return [domain.values for domain in assignment.domains for _ in range(domain.count)]
 
 
@@ -190,7 +190,7 @@ def _index(text: str | None, below: int) -> int | None:
 def _in_order(
     assignment: TopologyAssignment, pods: Sequence[GroupPod]
 ) -> list[tuple[GroupPod, Values]]:
-    """Pair gated pods with the places that no pod is at."""
+    """Pair gated pods with the places at which no pod is."""
     there = Counter(_at(pod, assignment.levels) for pod in pods if not pod.gated)
     gated = iter([pod for pod in pods if pod.gated])
     pairs: list[tuple[GroupPod, Values]] = []
