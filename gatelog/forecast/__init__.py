@@ -1,21 +1,21 @@
-"""When: the present state played forward, many times, to say when each waiting group starts.
+"""When: the expected start of each waiting group, from many plays of the present state forward.
 
     spans       runtimes sampled from history
-    record      how long groups waited that were like one that waits
-    playing     one play: who holds quota ends, others come, the scheduler that decides live decides
-    estimating  many plays, and what they have in common: a median and a range per group
-    present     what is played, read from the read model
-    estimates   estimates in tables, and what came true of them
+    record      past waits of groups like a waiting group
+    playing     one play: holders of quota end, others come, the live scheduler's code decides
+    estimating  many plays: a median and a range per group
+    present     the state to play, from the read model
+    estimates   estimates in tables, and the actual starts
     metering    estimates as metrics
     telling     estimates on Workloads, for `kubectl get workloads`
-    refreshing  all of it once
-    beside      again and again, beside a projector
+    refreshing  one forecast
+    beside      repeated forecasts beside a projector
 
-Theory. What decides is real (`podgroup.admission`, lined up from the world as at a start of the
-projector); what is not known is how long things will hold quota, and who will come. Both are drawn:
-the first from how long groups of the same queue, label and shape held it, the second by letting
-the last day come again from a moment of it that is drawn. So many plays give a spread. Nothing is
-believed: every estimate that is given stays beside what came true.
+Theory. The code that decides is real (`podgroup.admission`, lined up from the world as at a start
+of the projector); unknown are the times for which groups will hold quota, and future arrivals. Both
+are drawn: times from groups of the same queue, label and shape, arrivals by repeating the last day
+from a random moment. So many plays give a spread. Every estimate is kept beside the actual start,
+so forecasts can be checked.
 
 Invariant: the same present and seed give the same estimates; the read model's own tables are only
 read, and no transaction of a projector waits for more than the writing of estimates.

@@ -1,12 +1,12 @@
-"""Forecasts beside a projector: made again and again where setting `forecast.interval_s` says so.
+"""Forecasts beside a projector: repeated at the interval of setting `forecast.interval_s`.
 
-Theory. A forecast plays for seconds of processor time, which nothing that decides shall wait for.
-So it is made in a process of its own, of low priority, that ends with it; what it found for metrics
-comes back as values. Of replicas that share a database each looks first how old the
-latest forecast is, so together they make as many as one would; and where nothing waits, and nothing
-that was said is unsettled, no process is begun.
+Theory. A forecast plays for seconds of processor time, and decisions must not wait for it. So it is
+made in a process of its own, of low priority, that ends with the forecast; its metrics come back as
+values. Each replica that shares a database looks first at the age of the latest forecast, so
+together they make as many as a single replica; and without waiting groups or unsettled estimates no
+process starts.
 
-Invariant: a forecast that fails is reported and tried again; it ends nothing.
+Invariant: a forecast that fails is reported and tried again; all else goes on.
 """
 
 import asyncio
@@ -96,7 +96,7 @@ async def forecasting(
 
 
 def _told(error: Exception, before: str) -> str:
-    """Say what is wrong, unless that was said `before`; returns it."""
+    """Log an error, unless it was logged `before`; return its text."""
     problem = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
     if problem != before:
         log.warning("not_forecast", problem=problem)
@@ -104,13 +104,13 @@ def _told(error: Exception, before: str) -> str:
 
 
 def wanted(url: str, cluster: str) -> bool:
-    """Tell whether there is anything to say, or to settle."""
+    """Return whether a group waits, or an estimate is unsettled."""
     with reading(url) as connection:
         return bool(connection.scalar(sa.text(_OPEN), {"cluster": cluster}))
 
 
 def note(url: str, cluster: str) -> None:
-    """Note that forecasts are made, before the first: whoever asks meanwhile is told so."""
+    """Note before the first forecast that forecasts are made: readers see that they must wait."""
     with reading(url) as connection:
         if connection.scalar(sa.text(_NOTED), {"cluster": cluster}):
             return
@@ -123,7 +123,7 @@ def note(url: str, cluster: str) -> None:
 
 
 def once(url: str, settings: Settings) -> Readings | None:
-    """Make a forecast and return what metrics tell of it; None if there is one that is young.
+    """Make a forecast and return its metrics; None if the latest is young enough.
 
     Raises:
         DatabaseError, SQLAlchemyError: as `refreshing.refresh`.
@@ -138,7 +138,7 @@ def once(url: str, settings: Settings) -> Readings | None:
 
 
 def due(url: str, cluster: str, now: datetime, every_s: float) -> bool:
-    """Tell whether the latest forecast is older than half of `every_s`."""
+    """Return whether the latest forecast is older than half of `every_s`."""
     table = tables.forecasts
     with reading(url) as connection:
         query = sa.select(sa.func.min(table.c.at)).where(table.c.cluster == cluster)
@@ -147,7 +147,7 @@ def due(url: str, cluster: str, now: datetime, every_s: float) -> bool:
 
 
 def _end(pool: ProcessPoolExecutor) -> None:
-    """End a process that may be playing: what it has not written is not missed."""
+    """End a process that may be playing: its unwritten results are not needed."""
     for process in list((pool._processes or {}).values()):
         process.terminate()
     pool.shutdown(wait=False, cancel_futures=True)

@@ -1,11 +1,11 @@
-"""Estimates in tables, and what came true of them.
+"""Estimates in tables, and the actual starts.
 
-Theory. An estimate stays for as long as it says what a new one would say, so that a group has a row
-for each estimate it was given and not for each forecast: another one takes its place when
-it differs by more than `SAME` of what was still to wait then, or when its range is over. All that
-were given are settled by what came, those too that others took the place of.
+Theory. An estimate stays for as long as a new estimate would be about equal, so that a group has a
+row for each different estimate and not for each forecast: a new estimate replaces it when they
+differ by more than `SAME` of the wait that was left, or when its range is over. The actual start
+settles all estimates of a group, replaced ones included.
 
-Invariant: what was given is not changed; only that it was replaced, and what came true, is added.
+Invariant: an estimate never changes; only its replacement and the actual start are added.
 """
 
 from collections.abc import Mapping
@@ -70,7 +70,7 @@ class Made(Struct):
     forecast: Forecast
     drawn_from: dict[str, int]
     fresh: list[str] = field(default_factory=list)
-    """Groups whose estimates say something new; none where nothing was written."""
+    """Groups with new estimates; none where nothing was written."""
 
     @property
     def given(self) -> int:
@@ -82,7 +82,7 @@ def store(
     connection: Connection,
     made: Made,
 ) -> list[str]:
-    """Write what is new of a forecast, in the caller's transaction; returns the groups of it."""
+    """Write the new estimates of a forecast, in the caller's transaction; return their groups."""
     world, seq, now, forecast = made.world, made.seq, made.at, made.forecast
     estimates = tables.estimates
     mine = (estimates.c.cluster == world.cluster, estimates.c.shard == SHARD)
@@ -117,7 +117,7 @@ def store(
 
 
 def enter_outcomes(connection: Connection, cluster: str, now: datetime) -> None:
-    """Enter what came true of estimates, in the caller's transaction."""
+    """Enter the actual starts and ends of estimated groups, in the caller's transaction."""
     given = {"cluster": cluster}
     connection.execute(sa.text(_STARTED), given)
     connection.execute(sa.text(_ENDED), bound(connection.dialect.name, {**given, "now": now}))

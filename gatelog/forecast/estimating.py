@@ -1,17 +1,18 @@
-"""Many plays, and what they have in common.
+"""Estimates from many plays.
 
-Theory. The median of the plays is the estimate; nine in ten of them start within `latest_s`, and
-one in ten before `earliest_s`. Quantiles are those by which the next draw of the same kind falls
-below with that chance: the k-th smallest of n is the quantile k / (n + 1). A play in which a group
-does not start counts as later than any other; where that leaves no `latest_s`, it is by those that
-were like the group and have started (`record`).
+Theory. The median of the plays is the estimate; in nine of ten plays the group starts within
+`latest_s`, and in one of ten before `earliest_s`. A quantile is the value below which the next draw
+of the same kind falls with that chance: the k-th smallest of n is the quantile k / (n + 1). A play
+in which a group does not start counts as later than any other; where that leaves no `latest_s`,
+groups like it that have started give the value (`record`).
 
-What nothing is known of is not guessed: before `ENDS` ends were seen there is no estimate. The
-first `FEWEST` plays share the processor time, and a play stops in its middle when its part is used
-up, or a third of all while little has started in it. Who has not started by then counts as later:
-of who starts in too few it is said up to when most do not start it, and how much was played.
+There is no estimate without data: before `ENDS` ends were seen. The first `FEWEST` plays share the
+processor time, and a play stops in its middle when its part is used up, or a third of all while
+little has started in it. A group that has not started by then counts as later: for a group that
+starts in too few plays the estimate says up to when most plays do not start it, and how much was
+played.
 
-Invariant: no play goes on for longer than processor time is left, by more than one pass.
+Invariant: a play ends at most one pass after its processor time is used up.
 """
 
 import math
@@ -41,11 +42,11 @@ MOST = 60
 
 
 class Estimate(Struct, frozen=True, kw_only=True):
-    """When a group starts that waits: seconds from now.
+    """When a waiting group starts: seconds from now.
 
-    None is later than could be played. `never` says while what it does not start at all, "" if
-    something that runs can make room. `unknown` says why there is no estimate. `position` counts
-    from 1, 0 for what is in no line.
+    None: later than could be played. `never` names the condition under which it does not start at
+    all, "" if a running group can make room. `unknown` says why there is no estimate. `position`
+    counts from 1, 0 for a group that is in no line.
     """
 
     group: str
@@ -122,7 +123,7 @@ def limited(present: Present, one: Estimate) -> Estimate:
 
 
 def _outs(present: Present, random: Random, end_s: float, only: str = "") -> list[Out]:
-    """Play as often as time allows: the first plays get equal parts of what is left."""
+    """Play as often as time allows: the first plays get equal parts of the time left."""
     outs: list[Out] = []
     while len(outs) < MOST:
         now = time.process_time()
@@ -161,7 +162,7 @@ def places(world: World) -> dict[str, int]:
 
 
 def quantile(starts: list[float], plays: int, part: float) -> float | None:
-    """Return the quantile of starts in so many plays, None if it is in one without a start."""
+    """Return the quantile of starts in so many plays, None if it has no start."""
     place = math.ceil(part * (plays + 1)) - 1
     ordered = sorted(starts)
     return ordered[place] if 0 <= place < len(ordered) else None

@@ -1,6 +1,6 @@
-"""What a forecast says per ClusterQueue, as metrics.
+"""Estimates of a forecast per ClusterQueue, as metrics.
 
-Invariant: metrics are of the latest forecast, and none is shown before there was one.
+Invariant: metrics are of the latest forecast; before the first there are none.
 """
 
 from msgspec import Struct, field

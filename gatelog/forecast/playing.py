@@ -1,14 +1,14 @@
-"""One play of what is to come: a draw of how long each group holds quota, and of who else comes.
+"""One play of the future: a draw of how long each group holds quota, and of arrivals.
 
-Theory. Discrete events at the level of quota: a group gives it back, another comes, and then the
-scheduler that decides live makes a pass (`QuotaPlay`). For a forecast its state is made from the
-world, as the projector makes it at a start, and copied for each play; it gives no reasons, and what
-happens within a hundredth of the time that has gone by is taken together, since no estimate is that
-exact: the number of passes goes with the logarithm of the time that is played, not with how many
-wait.
+Theory. Discrete events at the level of quota: a group gives quota back, another group comes, and
+then the live scheduler's code makes a pass (`QuotaPlay`). For a forecast the scheduler's state is
+made from the world, as the projector makes it at a start, and copied for each play; it gives no
+reasons, and events within a hundredth of the elapsed time are taken together, since no estimate is
+that exact: the number of passes grows with the logarithm of the played time, not with the number of
+waiting groups.
 
-A group that is preempted comes again a moment after its quota is free if something would make it
-again: pods with a controller, or a group. It runs from its beginning.
+A preempted group comes again a moment after its quota is free if its pods would be made again: pods
+with a controller, or of a group. It runs from its beginning.
 
 Invariant: the world is not changed.
 """
@@ -42,16 +42,17 @@ other."""
 HORIZON_S = 30 * 86_400.0
 """Seconds after which a play ends."""
 QUIET_PART = 0.7
-"""Part of the plays of a short log in which quiet follows what came: the middle is among these, the
-late end among the others."""
+"""Part of the plays of a short log in which quiet follows its arrivals: the middle is among these
+plays, the late end among the others.
+"""
 FEW = 10
-"""Starts that a play is to see before it is cut."""
+"""Starts that a play must see before it is cut."""
 MOST_COMING = 20_000
-"""Others that come in one play, after which it ends."""
+"""Arrivals in a play at most, after which it ends."""
 
 
 class Coming(Struct, frozen=True):
-    """Something that came `at` seconds after the begin of what is let come again."""
+    """An arrival `at` seconds after the begin of the repeated stretch."""
 
     at: float
     workload: Workload
@@ -91,9 +92,9 @@ class Present(Struct):
         return self.waits.within(asked, part, max(0.0, self.now - since.timestamp()))
 
     def scheduler(self) -> Scheduler:
-        """Return a scheduler that knows the world, another one each time.
+        """Return a new scheduler with the state of the world.
 
-        With 1,011 that wait a copy takes 5 to 9 ms, one made from the world 23 to 43.
+        With 1,011 waiting groups a copy takes 5 to 9 ms, a scheduler made from the world 23 to 43.
         """
         if not self.begin:
             self.begin = pickle.dumps(known(self.world).scheduler)
@@ -131,7 +132,7 @@ class Limit(Struct, frozen=True):
     last_s: float = math.inf
 
     def over(self, starts: int) -> bool:
-        """Tell whether a play that has seen so many starts ends now."""
+        """Return whether a play that has seen so many starts ends now."""
         return time.process_time() > (self.until_s if starts >= FEW else self.last_s)
 
 
@@ -139,16 +140,16 @@ ENDLESS = Limit()
 
 
 def play(present: Present, random: Random, limit: Limit = ENDLESS, only: str = "") -> Out:
-    """Play until all have started, or the `only` one that is asked about, or until a limit."""
+    """Play until all groups have started, or only group `only`, or until a limit."""
     return _Drawn(present, random).play(limit, only)
 
 
 def stuck(present: Present) -> dict[str, str]:
-    """Return who does not start whatever ends, and what the scheduler says of each.
+    """Return groups that never start, whatever ends, with the scheduler's message for each.
 
-    All that hold quota give it back, none comes, and what gets in is gone at once. Of equal ones in
-    line one is tried first: mostly all start, and of 1,011 that wait that is known in 0.015 s
-    where trying all took 0.2.
+    All holders give their quota back, no group arrives, and an admitted group ends at once. Of
+    equal groups in line only one is tried first: mostly all start, which for 1,011 groups is known
+    in 0.015 s where a try of all took 0.2.
     """
     return _stuck(present, one_of_each=True) and _stuck(present, one_of_each=False)
 
@@ -184,11 +185,11 @@ def _stuck(present: Present, *, one_of_each: bool) -> dict[str, str]:
 
 
 class Course(Struct, frozen=True):
-    """What differs from play to play; times in seconds.
+    """The inputs that differ from play to play; times in seconds.
 
-    `runs` is how long a workload holds quota that held it for so long already, `returns` whether it
-    comes again when it was stopped, which takes `stop_s`; `coming` are the others, by time. What
-    happens from one moment up to `until` of it is taken together.
+    `runs` returns how long a workload holds quota, from how long it has held it; `returns` whether
+    it comes again after a stop, which takes `stop_s`; `coming` are arrivals, by time. Events from a
+    moment up to `until` of it are taken together.
     """
 
     runs: Callable[[str, float], float]
@@ -222,7 +223,7 @@ class QuotaPlay:
         return self._agenda.next_at is None
 
     def ends(self, identity: str, at: float, *, stopped: bool = False) -> None:
-        """Have a workload give its quota back at a time, and not at any said before."""
+        """Let a workload give its quota back at a time, instead of any time set before."""
         self._current[identity] = _End(identity, stopped)
         self._agenda.add(at, self._current[identity], _ENDS)
 
@@ -265,13 +266,13 @@ class QuotaPlay:
             cache.release(what.identity, requeue=again)
 
     def _follow(self) -> None:
-        """Enter who comes next."""
+        """Enter the next arrival."""
         if (following := next(self._course.coming, None)) is not None:
             self._agenda.add(*following, _COMES)
 
 
 class _Drawn:
-    """What is drawn for one play: how long each holds quota, and who comes."""
+    """The draws for one play: how long each group holds quota, and arrivals."""
 
     def __init__(self, present: Present, random: Random) -> None:
         self._present = present
@@ -324,7 +325,7 @@ class _Drawn:
         return identity in self._keys or identity in self._present.returns
 
     def _coming(self) -> Iterator[tuple[float, Workload]]:
-        """Let what came come again, from a moment of it that is drawn, round and round."""
+        """Repeat past arrivals, from a random moment, round and round."""
         found, span = self._present.coming, self._present.span_s
         quiet = self._present.quiet_s * (self._random.random() < QUIET_PART)
         if not found or span + quiet <= 0:

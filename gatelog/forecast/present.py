@@ -1,13 +1,12 @@
-"""The present, read from the read model: the world, how long quota was held, and who came lately.
+"""The present, read from the read model: the world, how long quota was held, recent arrivals.
 
-Theory. The world is what a projector starts from. What quota was held for, and by whom, is in
-`admissions`: the newest `MOST_RUNS` of them tell how long groups run, those of the last day who
-comes. Of a group that is gone the read model has counts and requests per role, and no node
-selectors: it comes again with those of a group of its queue and role that is there, if there is
-one.
+Theory. The world is the start state of a projector. The holders of quota and their times are in
+`admissions`: the newest `MOST_RUNS` rows show how long groups run, the rows of the last day are the
+arrivals. For a group that is gone the read model has counts and requests per role, and no node
+selectors: it comes again with those of a present group of its queue and role, if there is one.
 
-Where Kueue decides the same is played with gatelog's own admission, and of others than pods that
-are known here nothing is known.
+Where Kueue decides, gatelog's own admission plays in its place, and only pods that gatelog knows
+take part.
 
 Invariant: one transaction that reads; nothing is written.
 """
@@ -37,10 +36,11 @@ from projector.times import bound
 MOST_RUNS = 10_000
 """Admissions that are looked at, the newest."""
 LATELY = timedelta(days=1)
-"""What came in it is let come again."""
+"""Arrivals of this stretch are repeated."""
 QUIET = timedelta(hours=1)
-"""Time without arrivals that most plays put before a log of less than a day: whether it goes
-on as in the few minutes that are known, nobody knows."""
+"""Time without arrivals that most plays put before a log of less than a day: whether arrivals go on
+as in the few known minutes is unknown.
+"""
 
 _RUNS = f"""
 SELECT a.group_id, a.number, a.cluster_queue, a.queued_at, a.admitted_at, a.released_at,
@@ -63,7 +63,7 @@ Shape = tuple[tuple[int, tuple[tuple[str, int], ...]], ...]
 def read(
     connection: Connection, cluster: str, now: datetime, label: str
 ) -> tuple[Loaded, Present] | None:
-    """Return what is stored and what plays begin with, None before the first commit."""
+    """Return the stored state and the begin of plays, None before the first commit."""
     loaded = load_state(connection, cluster)
     if loaded is None:
         return None
@@ -202,7 +202,7 @@ def _workload(row: Mapping[str, Any], sets: tuple[PodSet, ...]) -> Workload:
 
 
 def _returns(world: World, group: Group) -> bool:
-    """Tell whether its pods would be made again: by a controller, or by the author of a group."""
+    """Return whether a group's pods would be made again: by a controller, or by their author."""
     first = world.members[group.id].first()
     pod = world.pods.get(first) if first is not None else None
     return not group.single or (

@@ -1,13 +1,13 @@
-"""The track record: how long groups waited for quota that were like one that waits now.
+"""The track record: past waits for quota of groups that are like a waiting group.
 
-Theory. A wide group waits until much is free at once, and smaller ones that come later start
-meanwhile. In some plays that goes on for as long as they are played, so the plays have no upper
-limit of it; those that were like it have started all the same. Like it is who waited in its
-ClusterQueue and asked for as much (`of_its_size`), of its priority where enough of these were seen.
-Those that wait still count as longer (`spans`), and of a group that has waited for an hour only
-waits of more than an hour say something.
+Theory. A wide group waits until much is free at once, and smaller groups that come later start
+meanwhile. In some plays that goes on to their end, so the plays give no upper limit; but groups
+like it have started in the past. A group is like it if it waited in the same ClusterQueue and asked
+for as much (`of_its_size`), with the same priority where enough of these were seen. Groups that
+still wait count as longer (`spans`), and for a group that has waited for an hour only waits of more
+than an hour count.
 
-Invariant: nothing is said by fewer than `ENOUGH` waits that are over.
+Invariant: fewer than `ENOUGH` waits that are over give no value.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,9 @@ from gatelog.readmodel.overtaking import of_its_size
 
 
 class Asked(Struct, frozen=True):
-    """Who waits or waited: its ClusterQueue, its priority, and what all its pods ask for."""
+    """A group that waits or waited: its ClusterQueue, its priority, and the requests of all its
+    pods.
+    """
 
     cluster_queue: str
     priority: int
@@ -27,7 +29,7 @@ class Asked(Struct, frozen=True):
     """Resource and amount, in order of names."""
 
     def like(self, other: "Asked") -> bool:
-        """Tell whether another one asks for as much of everything that this one asks for."""
+        """Return whether another group asks for as much of every resource of this group."""
         theirs: Mapping[str, int] = dict(other.amounts)
         return all(of_its_size(amount, theirs.get(name, 0)) for name, amount in self.amounts)
 

@@ -23,7 +23,7 @@ class Effort(NamedTuple):
 
     @classmethod
     def left(cls, budget_s: float, began_s: float = 0.0) -> "Effort":
-        """Return what is left of a budget that began at `began_s` of the process's own time."""
+        """Return the rest of a budget that began at `began_s` of the process's own time."""
         return cls(max(budget_s - (time.process_time() - began_s), budget_s / 2))
 
 
@@ -35,11 +35,11 @@ def make(
     label: str,
     effort: Effort,
 ) -> Made | None:
-    """Play the present forward; nothing is written. None: nothing was ever projected.
+    """Play the present forward; nothing is written. None: the read model is empty.
 
     Raises:
         DatabaseError: there is no such database.
-        SQLAlchemyError: it does not answer, or has no read model.
+        SQLAlchemyError: the database does not answer, or has no read model.
     """
     with reading(url) as connection:
         began = time.process_time()
@@ -56,7 +56,7 @@ def make(
 
 
 def refresh(url: str, cluster: str, now: datetime, *, label: str, effort: Effort) -> Made | None:
-    """Make a forecast, write its estimates, and enter what came true of those before.
+    """Make a forecast, write its estimates, and enter the actual starts of earlier estimates.
 
     Raises:
         DatabaseError, SQLAlchemyError: as `make`, or the database may not be written.

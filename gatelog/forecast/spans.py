@@ -1,14 +1,14 @@
 """Runtimes sampled from history.
 
-Theory. Of some spans the end was seen; others last still, and say only that they are longer. The
-product-limit estimate (Kaplan and Meier, 1958) takes both: at each end that was seen, the share
-that lasts longer falls by one in those that lasted until then. One more span than was seen is taken
-to be longer than all: of n, the next is the longest with a chance of 1 in n + 1. Beyond the longest
-the tail is a power law.
+Theory. Some spans have ended; others still last, so that only a lower bound is known. The
+product-limit estimate (Kaplan and Meier, 1958) takes both: at each seen end, the share of longer
+spans falls by the factor 1 - 1/k, for k spans that lasted until then. One more span than was seen
+counts as longer than all: after n spans, the next is the longest with a chance of 1 in n + 1.
+Beyond the longest the tail is a power law.
 
-What lasts already is drawn from what is longer than that.
+The rest of a span that already lasts is drawn from longer spans.
 
-Invariant: a draw is longer than what it is drawn beyond.
+Invariant: a draw is longer than the span it is drawn beyond.
 """
 
 import math
@@ -17,14 +17,16 @@ from collections.abc import Iterable
 from random import Random
 
 ENOUGH = 5
-"""Ends seen of a kind before it counts apart from more general ones."""
+"""Ends seen of a kind before the kind counts apart from more general kinds."""
 GUESS_S = 600.0
-"""How long something lasts of which nothing at all is known."""
+"""The duration of something without any data."""
 _TAIL = 1.5
-"""Exponent of the tail; the longest draw is `_LONGEST` times as long as what it is drawn beyond."""
+"""Exponent of the tail; the longest draw is `_LONGEST` times as long as the span it is drawn
+beyond.
+"""
 _LONGEST = 30.0
 _ROUNDING = 1e-9
-"""By how much shares may be off that are products of fractions."""
+"""Tolerance for shares, which are products of fractions."""
 
 
 class Spans:
@@ -55,7 +57,7 @@ class Spans:
         return self._tail(beyond_s, 1 - random.random())
 
     def within(self, part: float, beyond_s: float = 0.0) -> float:
-        """Return the span within which `part` ends of what is longer than `beyond_s`."""
+        """Return the span within which `part` of the spans longer than `beyond_s` end."""
         at, share = self._longer(beyond_s)
         left = share * (1 - part)
         place = bisect_left(self._beyond, -left - _ROUNDING, at)
@@ -70,13 +72,13 @@ class Spans:
         return at, -self._beyond[at - 1] if at else 1.0
 
     def _tail(self, beyond_s: float, share: float) -> float:
-        """Return the span that a share exceeds of those that are longer than all that was seen."""
+        """Return the span that a share of the spans beyond all seen ones exceeds."""
         longest = max(beyond_s, self._ends[-1] if self._ends else GUESS_S)
         return longest * min(_LONGEST, math.pow(share, -1 / _TAIL))
 
 
 class Run:
-    """How long quota was held by what is known as `key`, and whether that is over."""
+    """How long quota was held by a kind `key`, and whether that is over."""
 
     __slots__ = ("held_s", "key", "over")
 

@@ -1,13 +1,14 @@
 """Expected starts on the cluster: an annotation of the Workload, for `kubectl get workloads`.
 
-Theory. What is written is a time, which stays true without a write, and no place in line, which
-changes for thousands whenever one starts. An estimate is kept while a new one says about the same
-(`estimates`), so a Workload is written once for each new estimate of its group. At most `AT_ONCE`
-are written after a forecast, the nearest starts first; the others keep their turn, each with the
-newest estimate. What has started keeps its last one: its other columns say that it has.
+Theory. The annotation has a time, which stays true without a write, and no place in line, which
+changes for thousands of groups at each start. An estimate is kept while a new estimate is about
+equal (`estimates`), so a Workload is written once for each new estimate of its group. At most
+`AT_ONCE` are written after a forecast, the nearest starts first; the others keep their turn, each
+with the newest estimate. A started group keeps its last estimate: other columns of the Workload
+show the start.
 
-Invariant: one annotation is written, on the object that was meant (its uid) or on none; an answer
-other than success is counted, and nothing else is done about it.
+Invariant: only one annotation is written, on the object with the group's uid or on none; an answer
+other than success is only counted.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ _LONGEST = 256
 
 
 class Notice(msgspec.Struct):
-    """What is to be written to one Workload; `in_s` orders: seconds until it starts."""
+    """The annotation for one Workload; `in_s` orders: seconds until its start."""
 
     path: str
     uid: str
@@ -46,7 +47,7 @@ class WorkloadAnnotator:
         self._due: dict[str, Notice] = {}
 
     async def write(self, made: Made) -> tuple[int, int]:
-        """Write what is new and near; return how many were written, and how many were refused."""
+        """Write new and near estimates; return how many were written, and how many were refused."""
         waiting = {one.group for one in made.forecast.estimates}
         for group in [group for group in self._due if group not in waiting]:
             del self._due[group]
@@ -75,7 +76,7 @@ class WorkloadAnnotator:
 
 
 def news(made: Made) -> dict[str, Notice]:
-    """Return what is to be written of the estimates that say something new, by group."""
+    """Return the annotations for groups with new estimates, by group."""
     fresh = set(made.fresh)
     found = {}
     for one in made.forecast.estimates:

@@ -1,27 +1,26 @@
 """What if: the log on other objects, or a trace, played through today's rules.
 
-    arrivals    what comes: pods as their users create them, and how long each runs
+    arrivals    pods as their users create them, and how long each runs
     history     arrivals from the log
-    workloads   what others did to Workloads in the log, and how late decisions took place
+    workloads   other clients' writes to Workloads in the log, and delays of decisions
     trace       arrivals from a file of jobs, as published cluster traces have them
     swf         the Standard Workload Format, line by line
-    objects     queues, flavors and priorities from YAML, and small changes to them
-    fields      which fields those have: a misspelt one is refused
+    objects     queues, flavors and priorities from YAML, and small changes of them
+    fields      the fields of those: a misspelt field is refused
     cluster     pods and Workloads as an API server, a kubelet and the actuator would change them
-    playing     the loop in simulated time: arrival, fold and rules, what follows from it
-    following   the record applied in place of what rules conclude, and where that differs
+    playing     the loop in simulated time: arrival, fold and rules, consequences
+    following   the record applied in place of new conclusions, and their differences
     alternative the log followed until it differs, with what left it simulated
-    tallying    what came of it: waits, quota, preemptions
-    reading     the log read: what came, and what came of it then
-    replaying   the past with something other
-    comparing   two plays held against each other
-    reporting   that in words and columns
+    tallying    the results: waits, quota, preemptions
+    reading     the log read: arrivals, and past results
+    replaying   the past with a change
+    comparing   two plays compared
+    reporting   results in words and columns
 
-Theory. Decisions are a function of what happens, so playing other queues is deciding anew, by the
-fold and the rules that decide live, on what would have happened. Of the past only that is simulated
-on which these decide otherwise than they do on what did happen; the rest is the log. Only the
-surroundings are a model.
+Theory. Decisions are a function of events, so a play of other queues decides anew, with the live
+fold and rules, on the events that would have happened. Only groups for which these decide otherwise
+than in the log are simulated; the rest is the log. Only the surroundings are a model.
 
-Invariant: nothing here reads a clock, speaks to a cluster or a log server, or writes to the live
-read model; time is what the arrivals say.
+Invariant: this package reads no clock, talks to no cluster or log server, and never writes to the
+live read model; time comes from the arrivals.
 """

@@ -1,14 +1,15 @@
-"""An alternative past: the log followed, event by event, but by groups that leave the record.
+"""An alternative past: the log followed, event by event, except by groups that leave the record.
 
-Theory. What follows the record lives on the log's events and conclusions; what leaves it is taken
-over as it is by the simulated cluster, and its events of the log are left out. A group leaves where
-the alternative's rules conclude otherwise of it than those of the past (`following`), and with it
-who takes part: who preempts it, what comes in the place of its pods, who would get its name. It is
-simulated until nothing of it is left; the next of its name follows the record again.
+Theory. A group that follows the record lives on the log's events and conclusions; the simulated
+cluster takes over a group that leaves, as it is, and its events of the log are left out. A group
+leaves where the alternative's rules conclude otherwise about it than those of the past
+(`following`), together with related groups and pods: its preemptor, replacements of its pods, the
+next group of its name. It is simulated until it is gone; the next group of its name follows the
+record again.
 
-Simulated events of the moment of a message are folded along with it, others are messages between
-two of the log. So that both have their place, positions and versions of the log are stretched from
-the first departure on; up to then the play is the log to the last byte.
+Simulated events of the moment of a message are folded with it, other simulated events are messages
+between two messages of the log. To make room for both, positions and versions of the log are
+stretched from the first departure on; up to then the play is the log to the last byte.
 
 Invariant: while no group has left, state and conclusions are those of the log, whatever the log is.
 """
@@ -63,9 +64,9 @@ from podgroup.state.world import World
 from projector.replay.log import Entry
 
 STRETCH = 1 << 20
-"""Positions that one of the log takes once simulated messages come between them."""
+"""Positions that a message of the log takes once simulated messages come between."""
 DIGITS = "0" * 9
-"""What is put behind a version of the log for the same reason."""
+"""Digits after a version of the log, for the same reason."""
 
 
 class Departure(Struct, frozen=True, kw_only=True):
@@ -86,11 +87,11 @@ class Departure(Struct, frozen=True, kw_only=True):
 
 
 class Changed(Struct, frozen=True, kw_only=True):
-    """What is other than it was: objects, fields of the policy, run times.
+    """The changes: objects, fields of the policy, run times.
 
-    `fixed` are as they are here from the beginning on, None: not there. `alter` returns what an
-    object is instead whenever it comes or changes. `reports_s` is how often queues report what they
-    hold where they did not report.
+    `fixed` objects have these values from the beginning on, None: deleted. `alter` returns the
+    changed object whenever an object comes or changes. `reports_s`: interval of reports of queues
+    where the log has none.
     """
 
     fixed: Mapping[Key, QueueObject | None]
@@ -131,28 +132,29 @@ class Alternative(Play):
         self.departures: list[Departure] = []
         self.apart = False
         self.unasked: int | None = None
-        """The position from which on it is of no use: what it would take to say who leaves there
-        was not asked."""
+        """The position from which on the result is of no use: the rules were not run there that
+        would show who leaves.
+        """
         self._past = past
         self._history = past.source
         self._changed = changed
         self._fixed = dict(changed.fixed)
         self._left: set[str] = set()
-        """Groups that left, and those that simulated pods open."""
+        """Groups that left, and groups that simulated pods open."""
         self._pods: set[str] = set()
-        """Pods of them, also those that come later."""
+        """Pods of these groups, also later ones."""
         self._owned: set[str] = set()
         """Uids of their Workloads in the log."""
         self._came: set[str] = set()
         self._waiting: dict[tuple[str, str], list[Arrival]] = {}
-        """Who waits for a name to be free."""
+        """Arrivals that wait for a name to be free."""
         self._in_flight: dict[str, dict[str, e.Decision]] = {}
         """Group -> decisions of the record that have no outcome yet."""
         self._recorded = 0
         """The log's position."""
         self._between = 0
         self._shaken: set[str] = set()
-        """Groups that left on this message and that rules have to look at once more."""
+        """Groups that left on this message and that rules must look at once more."""
         self._begun = False
         self._renamed: dict[str, str] = {}
         self._purposes = {RETRY, REPORT}
@@ -164,7 +166,7 @@ class Alternative(Play):
     # -- the log ---
 
     def take(self, entry: Entry) -> None:
-        """Go on to an entry of the log, and fold what of it holds here."""
+        """Go on to an entry of the log, and fold the part that holds here."""
         while (now := self._next_at()) is not None and now < entry.at:
             self._moment(now)
         self._cluster.now = entry.at
@@ -235,7 +237,9 @@ class Alternative(Play):
             self._carry_out(decision)
 
     def _look_again(self) -> None:
-        """Have rules look at what left: some that they said on its last message had no effect."""
+        """Let rules look at groups that left: some of their conclusions on the last message had no
+        effect.
+        """
         self._between += 1
         self._fold([], Told())
         self._stepped([], self._made, self._concluded)
@@ -404,14 +408,14 @@ class Alternative(Play):
             for workload in self._cluster.workloads():
                 yield e.WorkloadApplied(workload=workload, relist=relist)
 
-    # -- who follows the record ---
+    # -- groups that follow the record ---
 
     def follows(self, group: str) -> bool:
-        """Tell whether a group follows the record."""
+        """Return whether a group follows the record."""
         return group not in self._left
 
     def carries_out(self, decision: e.Decision) -> bool:
-        """Tell whether a decision about no group is the play's own, once some have left."""
+        """Return whether a decision about no group is the play's own, once groups have left."""
         if not self.apart:
             return False
         target = decision.command.target
@@ -445,7 +449,7 @@ class Alternative(Play):
     def _leave(
         self, identity: str, because: str, *, concluded: str = "", recorded: str = ""
     ) -> None:
-        """Let a group leave the record: what there is of it is simulated from here on."""
+        """Let a group leave the record: its objects are simulated from here on."""
         if identity in self._left:
             return
         self.apart = True
@@ -466,7 +470,7 @@ class Alternative(Play):
             )
         )
         self._pods.update(uids)
-        for kind in ("Pod", "Workload"):  # what comes after is no older than what was listed
+        for kind in ("Pod", "Workload"):  # later versions are no older than those listed
             self._cluster.seen(self.world.meta.versions.get(kind, ""))
         if group is not None:
             self._take_over(group)
@@ -519,7 +523,7 @@ class Alternative(Play):
             yield f"{RETRY}/{group.id}/{uid}"
 
     def _take_over_pod(self, pod: Pod) -> None:
-        """Let a pod go on as it is: what comes next of it is due when it was then."""
+        """Let a pod go on as it is: its next step is due when it was in the log."""
         view, history = pod.view, self._history
         seen = history.seen(view.uid)
         if seen is None:
@@ -605,7 +609,7 @@ class Alternative(Play):
 
 
 def _because(now: Conclusion | None, then: Conclusion | None) -> str:
-    """Say in what they differ."""
+    """Describe the difference."""
     if now is None:
         return f"not here: {_words(then)}"
     return f"here: {_words(now)}" if then is None else f"{_words(then)} → {_words(now)}"

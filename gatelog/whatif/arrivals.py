@@ -42,9 +42,9 @@ class Life(Struct, frozen=True, gc=False, kw_only=True):
     deleted_s: float | None = None
     removed_s: float | None = None
     stays: bool = False
-    """It is there after its end, until it is removed."""
+    """The pod stays after its end, until it is removed."""
     forced: bool = False
-    """Who deletes it takes gatelog's finalizer off."""
+    """The client that deletes it also removes gatelog's finalizer."""
 
 
 class Arrival(Struct, frozen=True, gc=False):
@@ -56,10 +56,10 @@ class Arrival(Struct, frozen=True, gc=False):
 
 
 class Write(Struct, frozen=True):
-    """What another than gatelog does to a Workload at `at`, if it is there.
+    """Another client's write to a Workload at `at`, if the Workload exists.
 
-    `key`: namespace and name. `fields` get other values, conditions by type; None: it is deleted.
-    With `made` it is created so, if there is none.
+    `key`: namespace and name. `fields` get new values, conditions by type; None: it is deleted.
+    With `made` the Workload is created so, if there is none.
     """
 
     at: datetime
@@ -84,9 +84,9 @@ class Verdict(Struct, frozen=True):
 
 
 class Attempt(Struct, frozen=True):
-    """What becomes of a decision `after_s` later: it is carried out, or it is `refused`.
+    """The result of a decision `after_s` later: it is carried out, or `refused`.
 
-    None: neither, while the log lasts. `decided`: when it was decided.
+    None: no result before the end of the log. `decided`: when it was decided.
     """
 
     decided: datetime
@@ -95,9 +95,9 @@ class Attempt(Struct, frozen=True):
 
 
 class Delays:
-    """How late takes place what is decided, besides what a pod's life says: at once.
+    """Delays of decisions, besides those of a pod's life: none.
 
-    `checks`: controllers answer for admission checks; else none are asked for.
+    `checks`: controllers answer for admission checks; else there are no checks.
     """
 
     checks = False
@@ -119,22 +119,22 @@ class Delays:
 
 
 class Source(Protocol):
-    """Where arrivals come from, and what follows the end of one."""
+    """A source of arrivals, and of arrivals that follow an end."""
 
     delays: Delays
 
     def arrivals(self) -> Iterator[Arrival]:
-        """Yield what comes by itself, in order of time."""
+        """Yield independent arrivals, in order of time."""
 
     def stopped(self, pod: PodView, life: Life, at: datetime) -> Arrival | None:
-        """Return what comes for a pod asked to stop, if anything does; `pod` as it came."""
+        """Return the arrival that follows a stop, None for none; `pod` as it came."""
 
     def ended(self, pod: PodView, at: datetime) -> Arrival | None:
-        """Return what comes for a pod that ended by itself, if anything does."""
+        """Return the arrival that follows a pod that ended by itself, None for none."""
 
 
 class Scenario(Struct, frozen=True, kw_only=True):
-    """What is played: who comes, to which objects (`later`: what becomes of them), and when."""
+    """The input of a play: arrivals, objects (`later`: their changes), and times."""
 
     source: Source
     objects: Iterable[QueueObject]

@@ -1,10 +1,9 @@
 """Pods and Workloads as an API server, a kubelet, a garbage collector and the actuator change them.
 
-Theory. A decision is carried out at once and its outcome is an event of the same moment, along with
-what the watch would say. Of what a cluster does between those, only that is modelled on which
-decisions depend: gates, finalizers, phases, deletion, ownership. A pod that ended and that no
-finalizer holds any more is deleted at once, so memory goes with what is alive, not with what there
-was; with `keeps` it stays until it is removed.
+Theory. A decision is carried out at once and its outcome is an event of the same moment, together
+with the events of the watch. The model has only the parts of a cluster that decisions depend on:
+gates, finalizers, phases, deletion, ownership. A pod that ended, without a finalizer, is deleted at
+once, so memory grows with live pods only; with `keeps` it stays until it is removed.
 
 Invariant: every event of a pod or Workload has a higher resource version than the one before.
 """
@@ -54,9 +53,9 @@ class Simulated(Struct, gc=False):
     view: PodView
     life: Life
     stopping: bool = False
-    """It runs and was asked to end."""
+    """The pod runs and was asked to end."""
     victim: bool = False
-    """It was gatelog that asked."""
+    """gatelog asked the pod to end."""
 
 
 class _Workload(Struct):
@@ -64,9 +63,9 @@ class _Workload(Struct):
     owners: list[OwnerRef]
     alive: set[str]
     rounds: int = 0
-    """How often its checks were asked."""
+    """How many rounds of checks there were."""
     open: bool = False
-    """They were asked, and none has answered."""
+    """The checks wait for the first answer."""
 
 
 def _nothing(pod: Simulated) -> None:
@@ -92,7 +91,7 @@ class Hooks(Struct, frozen=True):
 
 
 class Cluster:
-    """What there is. Every change goes to `said` as the event that the log would have."""
+    """The simulated objects. Every change goes to `said` as the event that the log would have."""
 
     def __init__(
         self, hooks: Hooks | None = None, *, keeps: bool = False, checks: bool = False
@@ -121,7 +120,7 @@ class Cluster:
         if version.isdecimal():
             self._version = max(self._version, int(version))
 
-    # -- what was there before ---
+    # -- objects from before ---
 
     def take_over(self, born: PodView, view: PodView, life: Life, *, victim: bool) -> Simulated:
         """Go on with a pod as it is, which the log has brought up to here."""
@@ -144,7 +143,7 @@ class Cluster:
         self._owned.update((uid, key) for uid in alive)
 
     def has_workload(self, key: Key) -> bool:
-        """Tell whether there is such a Workload."""
+        """Return whether there is such a Workload."""
         return key in self._workloads
 
     def workloads(self) -> Iterator[WorkloadView]:
@@ -226,20 +225,20 @@ class Cluster:
             self.change(pod, conditions=kept if was else kept + _READY)
 
     def end(self, pod: Simulated, phase: str) -> None:
-        """Have a pod end; one that is not held is gone with that."""
+        """Let a pod end; a pod without finalizers is then gone."""
         kept = tuple(x for x in pod.view.conditions if x.type == TERMINATION_TARGET)
         self.change(pod, phase=phase, conditions=kept)
         self._hooks.over(pod)
         self._remove(pod)
 
     def delete(self, pod: Simulated, grace_s: int | None = None, *, forced: bool = False) -> None:
-        """Delete a pod as a user does: one that runs, or is about to, is asked to stop.
+        """Delete a pod as a user does: a pod that runs, or is about to, is asked to stop.
 
         `forced`: our finalizer is taken off as well.
         """
         if pod.view.deleted_at is not None:
             return
-        # One that is bound and does not run yet has a kubelet that must answer, too.
+        # A bound pod that does not run yet has a kubelet that must answer, too.
         stops = pod.view.phase == "Running" or (not pod.view.gates and pod.life.stop_s > 0)
         fields: dict[str, Any] = {"deleted_at": self.now + timedelta(seconds=grace_s or 0)}
         if grace_s is not None:
@@ -256,7 +255,7 @@ class Cluster:
     # -- the actuator ---
 
     def carry_out(self, decision: e.Decision, refused: e.OutcomeRecorded | None = None) -> None:
-        """Do what was decided, if it is not refused, and say what came of it."""
+        """Carry out a decision, if it is not refused, and emit its outcome."""
         command = decision.command
         if isinstance(command, c.INTERNAL):
             return
@@ -412,7 +411,7 @@ class Cluster:
                 found.alive.add(pod.uid)  # the StatefulSet of its pods
 
     def change_workload(self, key: Key, **fields: Any) -> None:
-        """Change a Workload; one that was deleted goes with its last finalizer."""
+        """Change a Workload; a deleted Workload goes with its last finalizer."""
         found = self._workloads[key]
         found.view = replace(found.view, resource_version=self.bump(), **fields)
         self._ask(key, found)
@@ -423,7 +422,7 @@ class Cluster:
             self.said.append(e.WorkloadApplied(workload=found.view))
 
     def _ask(self, key: Key, found: _Workload) -> None:
-        """Begin a round of checks where a reservation waits for what is said of them."""
+        """Begin a round of checks where a reservation waits for their answers."""
         checks = found.view.checks
         if not awaits_verdicts(found.view):
             found.open = False
@@ -445,7 +444,7 @@ class Cluster:
         self.said.append(e.PodApplied(pod=pod.view))
 
     def _strip(self, pod: Simulated) -> None:
-        """Take our finalizer off a pod; of one that goes with it only that is said."""
+        """Take our finalizer off a pod; if the pod goes with it, only its deletion is an event."""
         if POD_FINALIZER in pod.view.finalizers:
             left = tuple(f for f in pod.view.finalizers if f != POD_FINALIZER)
             pod.view = replace(pod.view, finalizers=left)

@@ -1,9 +1,9 @@
-"""Two plays of the same arrivals held against each other: who gains, who loses.
+"""Two plays of the same arrivals compared: groups that gain, groups that lose.
 
 Theory. A group's id is made of the uid of the pod that opened it, so a group is the same one in
 both plays.
 
-Invariant: a group that was admitted in one of the two only is counted, and never compared.
+Invariant: a group that was admitted in only one of the two plays is counted, and never compared.
 """
 
 import bisect
@@ -30,10 +30,10 @@ class Moved(Struct, frozen=True):
 
 
 class QueueCalibration(Struct, frozen=True):
-    """The same of one ClusterQueue: total wait, and the part of quota that is used otherwise.
+    """The agreement for one ClusterQueue, with total waits and the difference in used quota.
 
-    Waits are of all admissions and of who waits still. `used_off` is the largest relative
-    difference of what was used of any flavor and resource.
+    Waits are of all admissions and of groups that still wait. `used_off` is the largest relative
+    difference in usage of any flavor and resource.
     """
 
     queue: str
@@ -55,8 +55,8 @@ class Calibration(Struct, frozen=True):
     """How two plays of the same arrivals agree, from how they admit the same groups.
 
     `in_order` counts those of the `both` admitted groups that are in the same place of the order
-    (longest common subsequence); differences are of times of admission. What was admitted
-    later than `until` is left out.
+    (longest common subsequence); differences are of times of admission. Admissions later than
+    `until` are left out.
     """
 
     only_then: int
@@ -70,7 +70,9 @@ class Calibration(Struct, frozen=True):
 
     @property
     def trust(self) -> str:
-        """Say how far to trust an answer: by what came out otherwise although nothing changed."""
+        """Say how far to trust an answer, from the differences that appear although nothing
+        changed.
+        """
         wait = max((one.wait_off for one in self.queues), default=0.0)
         used = max((one.used_off for one in self.queues), default=0.0)
         said = (
@@ -187,7 +189,7 @@ def as_values(then: Tally, now: Tally) -> dict[str, Any]:
 
 
 def show(then: Tally, now: Tally, out: TextIO) -> None:
-    """Print who gains and who loses."""
+    """Print the groups that gain and the groups that lose."""
     found = as_values(then, now)
     out.write(
         f"\ngroups: {found['earlier']:,} start earlier ({duration(found['earlier_total_s'])} in "

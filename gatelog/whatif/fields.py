@@ -1,11 +1,10 @@
-"""Which fields objects of a cluster have: those of deploy/crds, and those of an older version.
+"""The fields of objects of a cluster: those of deploy/crds, and those of older versions.
 
 Theory. An API server drops a field that it does not know, or refuses it where a person asks it to
-be strict; a play on a queue without the line that was misspelt would be believed. So every field
-has to be one of the schema of its kind, in the version that is installed, or of those that earlier
-versions of Kueue's API named otherwise.
+be strict; a play on a queue without the misspelt line would be trusted. So every field must be in
+the schema of its kind, in the installed version, or be an earlier name of Kueue's API.
 
-Invariant: what the schemas know is never refused here.
+Invariant: fields of the schemas are never refused here.
 """
 
 from collections.abc import Iterator

@@ -1,16 +1,16 @@
-"""Following the record: what was concluded then takes effect, and where today's rules differ.
+"""Following the record: past conclusions take effect, and differences of today's rules are found.
 
-Theory. On each message the rules are asked, and of a group that follows the record what is recorded
-takes effect in place of what they conclude. They are asked twice: on the past as it was, where it
-is kept in what they conclude otherwise (`Baseline`: other settings, rules of an earlier version),
-and in an alternative. What they conclude otherwise in both is no matter of the alternative. What
-they conclude otherwise in one alone is: there the group leaves the record.
+Theory. The rules run on each message, and for a group that follows the record the recorded
+conclusions take effect in place of the rules'. The rules run twice: on the past as it was, whose
+differences are kept (`Baseline`: other settings, rules of an earlier version), and in an
+alternative. A difference in both is not due to the alternative. At a difference in only one of them
+the group leaves the record.
 
-Only what decides counts: quota, lives, priorities, timers and what pods are let in or stopped with.
-Reasons, conditions, Events and counts of queues are other words about other neighbours.
+Only decisive fields count: quota, lives, priorities, timers, and the fields with which pods are
+ungated or stopped. Reasons, conditions, Events and counts of queues may differ with the neighbours.
 
-Invariant: of a group that follows, all that is recorded of a message has taken effect after it, in
-the order in which it was recorded, and nothing else has.
+Invariant: for a group that follows, exactly the recorded conclusions of a message have taken effect
+after it, in the recorded order.
 """
 
 from collections import defaultdict
@@ -51,7 +51,7 @@ _SUBSTANCE: Final[dict[type, tuple[str, ...]]] = {
     c.FinalizePod: (),
     c.KeepPod: (),
 }
-"""Command -> the fields that decide. Those that are not named show how things stand."""
+"""Command -> its decisive fields. Commands that are not listed only report states."""
 _SHOWN: Final = (
     r.Explained,
     r.Pending,
@@ -78,18 +78,20 @@ _REMEMBERED: Final = (
     r.StartsTimed,
     r.StartReserved,
 )
-"""Those of them that say what scheduler and queues came to, and not one group: once some have left
-the record they are the play's own."""
+"""Records of these kinds are about scheduler and queues, not about one group: once groups have left
+the record they are the play's own.
+"""
 
 PATIENCE = 10_000
-"""Decisions of one message that have no effect, after which the next one has: rules that wait for
-what they have decided would wait for ever."""
+"""Decisions of a message that have no effect, after which the next has an effect: rules that wait
+for the effect of their own decision would wait for ever.
+"""
 
 Conclusion = Decision | r.AnyRecord
 
 
 class Opened(Struct, frozen=True):
-    """A log, and with what it begins."""
+    """A log, and the state with which it begins."""
 
     log: Log
     begin: Beginning
@@ -104,7 +106,7 @@ class Point(Struct, frozen=True):
 
 
 def point(one: Conclusion) -> Point | None:
-    """Return what of a conclusion decides; None: nothing of it does."""
+    """Return the decisive part of a conclusion; None: it has none."""
     if not isinstance(one, Decision):
         return None if isinstance(one, _SHOWN) else Point(one.group, type(one).__name__, (one,))
     command = one.command
@@ -135,7 +137,7 @@ NOTHING_TOLD = Told()
 
 
 def told(here: At, recorded: Mapping[str, Decision], concluded: r.Concluded | None) -> Told:
-    """Return what was concluded at a place; `here` may be its place in a play."""
+    """Return the conclusions at a place; `here` may be its place in a play."""
     if not recorded and concluded is None:
         return NOTHING_TOLD
     return Told(
@@ -186,23 +188,25 @@ def charge(world: World, touched: Iterable[str]) -> None:
 
 
 class Course(Protocol):
-    """Who follows the record, and what becomes of a difference."""
+    """Decides which groups follow the record, and what to do about a difference."""
 
     apart: bool
     """Some group has left the record."""
 
     def follows(self, group: str) -> bool:
-        """Tell whether a group follows the record."""
+        """Return whether a group follows the record."""
 
     def leaves(self, now: Conclusion | None, then: Conclusion | None) -> bool:
-        """Take note that what is concluded is not what is recorded; tell whether they part."""
+        """Take note that a conclusion differs from the recorded one; return whether the group
+        leaves.
+        """
 
     def carries_out(self, decision: Decision) -> bool:
-        """Tell whether a decision about no group is one of the play's own."""
+        """Return whether a decision about no group is the play's own."""
 
 
 class Follower(Applier):
-    """Applies what is recorded of groups that follow, and of others what is concluded.
+    """Applies recorded conclusions for groups that follow, and new conclusions for others.
 
     `own` are the decisions that were concluded here and took effect.
     """
@@ -225,7 +229,7 @@ class Follower(Applier):
                 self._said[one.group].append(number)
 
     def decision(self, decision: Decision) -> None:
-        """Let a decision take effect, or in its place what is recorded, if anything is."""
+        """Let a decision take effect, or the recorded conclusion in its place, if there is one."""
         group, course = decision.group, self._course
         if group and not course.follows(group):
             self._own(decision)
@@ -235,13 +239,14 @@ class Follower(Applier):
         if _other(decision, known) and course.leaves(decision, known):
             self._own(decision)
         elif open_:
-            # Who is admitted, evicted and admitted again has one decision in the log for both.
+            # A group that is admitted, evicted and admitted again has one decision in the log for
+            # both.
             self._apply(open_.pop(0) if len(open_) > 1 else open_[0])
         elif self._again(decision) or (not group and course.carries_out(decision)):
             self._own(decision)
 
     def _again(self, decision: Decision) -> bool:
-        """Tell whether rules go round in circles because a decision has no effect here."""
+        """Return whether rules go round in circles because a decision has no effect here."""
         self._in_vain += 1
         return self._in_vain > PATIENCE and point(decision) is not None
 
@@ -250,7 +255,7 @@ class Follower(Applier):
         self.own.append(decision)
 
     def record(self, record: r.AnyRecord) -> None:
-        """Let a record hold, or in its place what is recorded, if anything is."""
+        """Let a record take effect, or the recorded conclusion in its place, if there is one."""
         group, course = record.group, self._course
         if group and not course.follows(group):
             super().record(record)
@@ -267,7 +272,7 @@ class Follower(Applier):
             self._apply(known)
 
     def _alike(self, record: r.AnyRecord) -> int | None:
-        """Return the number of what is recorded in place of a record, None: nothing is."""
+        """Return the number of the recorded conclusion in place of a record, None for none."""
         found = None
         for number in self._said.get(record.group, ()):
             then = self._told.items[number][0]
@@ -288,7 +293,7 @@ class Follower(Applier):
             apply_record(self.world, at, one)
 
     def close(self) -> None:
-        """Apply what is recorded and was not concluded, but of groups that leave here."""
+        """Apply recorded conclusions that were not drawn, except of groups that leave here."""
         course, world = self._course, self.world
         unasked: set[str] = set()
         for number, (one, _) in enumerate(self._told.items):
@@ -312,13 +317,13 @@ class Follower(Applier):
 
 
 def _other(now: Conclusion, then: Conclusion | None) -> bool:
-    """Tell whether the one decides otherwise than the other."""
+    """Return whether one conclusion decides otherwise than the other."""
     mine = point(now)
     return mine is not None and (then is None or mine != point(then))
 
 
 def _about(record: Any) -> tuple[Any, ...]:
-    """Return what makes records of a kind and group different ones."""
+    """Return the fields in which records of a kind and group differ."""
     return tuple(getattr(record, name, None) for name in ("purpose", "role", "kind", "name"))
 
 
@@ -337,7 +342,7 @@ class Baseline:
         return True
 
     def leaves(self, now: Conclusion | None, then: Conclusion | None) -> bool:
-        """Keep the difference; nobody leaves."""
+        """Keep the difference; no group leaves."""
         here = self.differing.setdefault(self.position, Differing())
         for one, points in ((now, here.now), (then, here.then)):
             if one is not None and (found := point(one)) is not None:

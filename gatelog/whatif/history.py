@@ -1,21 +1,21 @@
-"""Arrivals of the log: who came, how long each ran, and who came in whose place.
+"""Arrivals of the log: pods, how long each ran, and which pod replaced which.
 
-Theory. The log is folded as a replay folds it, and no rule is asked. Of each pod is kept how it
-came and when it was let in, ran, was deleted and ended; all times are those of the log, at which
-decisions are made. A pod that ended by itself runs as long as it ran. One that gatelog stopped, or
-that runs still, was cut short: it runs as long as what came in its place if that was over by
-itself, else as long as one of its group and role, or of its shape (queue and requests), that ran
-longer than it did. One that was not let in has no length: it runs as long as one of these. What
-users deleted is deleted again, a pod that was not ready is not, and what gatelog decides is carried
-out as late as it was then, or not at all: who was evicted before its gate was off is not stopped.
-What did not happen then takes as long as it did for one that is drawn by the pod's name. What was
-done to Workloads is in `workloads`.
+Theory. The log is folded as in a replay, and no rule runs. For each pod its first state is kept and
+when it was ungated, ran, was deleted and ended; all times are the log's, at which decisions are
+made. A pod that ended by itself runs as long as it ran. A pod that gatelog stopped, or that still
+runs, was cut short: it runs as long as its replacement if that ended by itself, else as long as a
+pod of its group and role, or of its shape (queue and requests), that ran longer than it did. A pod
+that was never ungated has no runtime: it gets that of such a pod. Pods that users deleted are
+deleted again, a pod that was not ready is not ready, and gatelog's decisions are carried out with
+their recorded delay, or not at all: a pod that was evicted before its gate was off is not stopped.
+A step without a record takes as long as for a pod that is drawn by the pod's name. Writes to
+Workloads are in `workloads`.
 
 A pod that came to a group after another of its role was stopped or failed is its replacement: it
 returns the recorded delay after its predecessor fails, else never. A single pod replaces a pod of
-its controller, or of its name. Where a pod is stopped in the play alone, its group's other
-replacements say whether a replacement comes, else all that were recorded: the same share of groups,
-and of single pods, is replaced as was then.
+its controller, or of its name. Where a pod is stopped in the play alone, the other replacements of
+its group decide whether a replacement comes, else all recorded replacements: the same share of
+groups, and of single pods, is replaced as in the log.
 
 Invariant: the same log gives the same arrivals.
 """
@@ -56,9 +56,9 @@ from podgroup.state.world import World
 from projector.replay.log import Entry
 
 BACK_S = 1.0
-"""Seconds after which a victim comes again, where the log shows none that did."""
+"""Seconds after which a victim comes again, where the log has no such victim."""
 GUESS_S = 60.0
-"""Seconds that a pod runs of whose shape none has ended."""
+"""Seconds that a pod runs if no pod of its shape has ended."""
 
 Shape = tuple[str, str, tuple[tuple[str, int], ...]]
 
@@ -83,29 +83,29 @@ class Seen(Struct, gc=False):
     stopped: bool = False
     """Asked to stop by gatelog."""
     excess: bool = False
-    """Deleted by gatelog as one too many."""
+    """Deleted by gatelog as excess."""
     freed: bool = False
     """Its finalizer was taken off by gatelog."""
     forced: bool = False
-    """Another took it off, and so it went."""
+    """Another client took the finalizer off, and so the pod went."""
     ready: bool = False
     turned: tuple[datetime, ...] = ()
     """When it became ready while it ran, ceased to be so, and so on."""
 
 
 class Spread(Struct, frozen=True):
-    """How long something took, shortest first; what took no time that is known is drawn from it.
+    """Durations, shortest first, from which unknown durations are drawn.
 
-    The middle one of all would do for a pod, but not for a group, which waits for its last pod, nor
-    for quota, which is held longer on average than in the middle.
+    The median would do for a pod, but not for a group, which waits for its last pod, or for quota,
+    which is held longer on average than in the median.
     """
 
     spans: "array[float]" = field(default_factory=lambda: array("d"))
 
     def drawn(self, what: str, beyond_s: float = -1.0) -> float | None:
-        """Return one that was longer than `beyond_s`, by the name of what is asked of.
+        """Return a duration longer than `beyond_s`, drawn by the name `what`.
 
-        The same name draws the same; None where there is none.
+        The same name draws the same; None without a longer duration.
         """
         first = bisect_right(self.spans, beyond_s)
         rest = len(self.spans) - first
@@ -119,12 +119,12 @@ class Returns(Struct):
     returned: int = 0
 
     def again(self, what: str) -> bool:
-        """Tell whether what was stopped comes again: as large a part of all as did, by its name."""
+        """Return whether a stopped pod comes again: the same share as in the log, by name."""
         return not self.stopped or crc32(what.encode()) * self.stopped < self.returned << 32
 
 
 class Gathered(Struct):
-    """What a log says of arrivals; `observe` is given each entry of it, in order."""
+    """The facts about arrivals in a log; `observe` is given each entry of it, in order."""
 
     pods: dict[str, Seen] = field(default_factory=dict)
     objects: list[Later] = field(default_factory=list)
@@ -132,11 +132,11 @@ class Gathered(Struct):
     end: datetime | None = None
     workloads: Workloads = field(default_factory=Workloads)
     lists: int = 0
-    """How often all pods were listed: after the first time what was between may be missing."""
+    """How often all pods were listed: before later lists events may be missing."""
     _there: dict[Key, QueueObject] = field(default_factory=dict)
 
     def observe(self, entry: Entry, world: World) -> None:
-        """Take in one entry, with the world after it, before its journal is taken."""
+        """Take in an entry, with the world after it, before its journal is taken."""
         at = entry.at
         if self.begin is None:
             self.begin = at
@@ -145,7 +145,7 @@ class Gathered(Struct):
             if isinstance(event, RelistStarted):
                 self.lists += event.kind == "Pod"
             elif isinstance(event, PodApplied):
-                # In the order of the log, which decides whose uid names a group.
+                # In the order of the log, which decides the uid in a group's name.
                 pod = world.pods.get(PodUID(event.pod.uid))
                 if pod is not None:
                     self._pod(at, pod)
@@ -215,7 +215,7 @@ class Gathered(Struct):
                 seen.ready, seen.turned = ready, (*seen.turned, at)
         if seen.deleted_at is None and view.deleted_at is not None:
             seen.deleted_at = at
-            # Who had ended by itself when it was asked to stop leaves no place to another.
+            # A pod that had ended by itself when it was asked to stop gets no replacement.
             seen.stopped = seen.ended_at is None and any(
                 each.type == TERMINATION_TARGET and each.status == "True"
                 for each in view.conditions
@@ -227,8 +227,8 @@ class Gathered(Struct):
 class History:
     """The arrivals of a log as a source, with every runtime times `factor`.
 
-    `guessed` counts pods of whose shape none ended; `never_ran` others that were not let in;
-    `places` those that came in another's place.
+    `guessed` counts pods without an end of their shape; `never_ran` others that were never ungated;
+    `places` counts replacements.
     """
 
     def __init__(self, gathered: Gathered, factor: float = 1.0) -> None:
@@ -245,11 +245,11 @@ class History:
         self._end = gathered.end
         self._gates = self._starts = self._asked = self._stops = self._backs = Spread()
         self._next: dict[str, str] = {}
-        """Uid -> uid of the pod that came in its place."""
+        """Uid -> uid of its replacement."""
         self._follows: dict[str, str] = {}
-        """Uid -> uid of the pod in whose place it came."""
+        """Uid -> uid of the pod that it replaced."""
         self._returns: dict[str, Returns] = {}
-        """By group, and of all groups and single pods."""
+        """By group, and for all groups and for single pods."""
         self.members: dict[str, list[str]] = {}
         """Group -> uids of its pods."""
         self._origin: dict[str, str] = {}
@@ -260,7 +260,7 @@ class History:
         self._pair()
 
     def arrivals(self) -> Iterator[Arrival]:
-        """Yield what came by itself, in the order of the log."""
+        """Yield pods that are no replacements, in the order of the log."""
         self._copies = 0
         self._origin.clear()
         self._times.clear()
@@ -282,11 +282,11 @@ class History:
         return self._next.get(uid)
 
     def predecessor(self, uid: str) -> str | None:
-        """Return in whose place a pod came."""
+        """Return the pod that a pod replaced."""
         return self._follows.get(uid)
 
     def stopped(self, pod: PodView, life: Life, at: datetime) -> Arrival | None:
-        """Return what came in its place, or it again if it was not stopped then."""
+        """Return its replacement, or the pod again if it was not stopped in the log."""
         origin = self._origin.get(pod.uid, pod.uid)
         seen = self._pods[origin]
         if seen.stopped and origin == pod.uid:
@@ -305,7 +305,7 @@ class History:
         return Arrival(again, replace(pod, uid=uid, name=name, created_at=again), life)
 
     def ended(self, pod: PodView, at: datetime) -> Arrival | None:
-        """Return what came in its place when it had failed."""
+        """Return its replacement after a failure."""
         seen = self._pods[self._origin.get(pod.uid, pod.uid)]
         return None if seen.stopped else self._in_place_of(seen, at)
 
@@ -345,7 +345,7 @@ class History:
         )
 
     def _pair(self) -> None:
-        """Find who came in whose place: the one that ended first has its place taken first."""
+        """Match replacements: the pod that ended first is replaced first."""
         open_places: dict[tuple[str, str], list[tuple[datetime, str]]] = {}
         ended = sorted(
             (
@@ -437,7 +437,7 @@ class History:
         over: datetime | None,
         otherwise: float,
     ) -> float:
-        """Return how late it was done; what was not done while it could be is not done then."""
+        """Return the delay of a step; a step that was possible and not done comes later."""
         if decided is None:
             return otherwise
         return _between_s(decided, done) if done else _between_s(decided, over or self._end) + 1.0
@@ -460,7 +460,7 @@ class History:
         return max(ran_s + open_s, self._would_run_s(seen, ran_s))
 
     def _start_s(self, seen: Seen) -> float:
-        """Seconds from its gate to running; of one that never ran, at least as long as was seen."""
+        """Seconds from its gate to running; of a pod that never ran, at least as long as seen."""
         start_s = _drawn(self._starts, "start", seen)
         if seen.let_in_at is None:
             return start_s
@@ -507,7 +507,7 @@ def _drawn(spread: Spread, what: str, seen: Seen) -> float:
 
 
 def _by_itself(seen: Seen) -> bool:
-    """Tell whether it ended before its deletion was asked for."""
+    """Return whether a pod ended before its deletion was requested."""
     if not seen.phase or seen.ended_at is None:
         return False
     return seen.deleted_at is None or seen.ended_at <= seen.deleted_at
@@ -518,7 +518,7 @@ def _ran_s(seen: Seen) -> float:
 
 
 def _between_s(begin: datetime | None, end: datetime | None) -> float:
-    """Return the seconds from one to the other; 0 where one is not known, or came first."""
+    """Return the seconds between two times; 0 if a time is unknown, or the end came first."""
     return 0.0 if begin is None or end is None else max(0.0, (end - begin).total_seconds())
 
 

@@ -40,7 +40,7 @@ NAME_LABEL = "kubernetes.io/metadata.name"
 """The label that every namespace has of itself."""
 
 DELETE = "$patch: delete"
-"""What a document has in it, as in a patch for kustomize, whose object is to go."""
+"""A line, as in a patch for kustomize, in a document whose object must go."""
 
 _STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 _NEVER = "1970-01-01T00:00:00Z"
@@ -50,7 +50,7 @@ Key = tuple[str, str, str]
 
 
 class ObjectsRefused(CommandFailed):
-    """A file of objects, or a change to one, that cannot be used."""
+    """A file of objects, or a change of an object, that cannot be used."""
 
 
 class Found(NamedTuple):
@@ -68,7 +68,7 @@ def key_of(view: QueueObject) -> Key:
 
 
 def read_objects(paths: Iterable[Path]) -> list[QueueObject]:
-    """Return the objects in files, in their order; one that is there twice is refused.
+    """Return the objects in files, in their order; a duplicate is refused.
 
     Raises:
         ObjectsRefused: a file that cannot be read or used; the message names the place.
@@ -85,10 +85,10 @@ def read_objects(paths: Iterable[Path]) -> list[QueueObject]:
 
 
 def merged(objects: Iterable[QueueObject], paths: Iterable[Path]) -> list[QueueObject]:
-    """Return the objects with those of files in place of what has their name, or without it.
+    """Return the objects with those of files in place of objects with the same name, or deleted.
 
     Raises:
-        ObjectsRefused: a file that cannot be used, or what it deletes is not there.
+        ObjectsRefused: a file that cannot be used, or that deletes an object that does not exist.
     """
     found = {key_of(view): view for view in objects}
     for one in _in_files(paths):

@@ -1,9 +1,9 @@
-"""The loop: what comes next, fold and rules on it, what follows from that, and so on.
+"""The loop: next events, fold and rules on them, their consequences, and so on.
 
-Theory. Discrete events in simulated time. All that happens at one moment is one message of a log
-that is not written; the decisions on it are carried out at the same moment and answered in the next
-message, until nothing more is decided. Then time goes on to the next arrival, start, end or timer.
-Timers by which users learn why they wait are left out: no one reads that here.
+Theory. Discrete events in simulated time. All events of a moment are one message of a log that is
+not written; its decisions are carried out at the same moment and answered in the next message,
+until there are no more decisions. Then time goes on to the next arrival, start, end or timer.
+Timers by which users learn why they wait are left out: a play has no reader.
 
 Invariant: the same arrivals and objects give the same decisions.
 """
@@ -37,7 +37,7 @@ PATIENCE = timedelta(days=1)
 TELL_EVERY = 2_000
 """Messages between two reports of progress."""
 _ROUNDS = 10_000
-"""Answers at one moment after which the rules are taken to go round in circles."""
+"""Messages at one moment after which the rules are taken to go round in circles."""
 
 
 class PlayFailed(Exception):
@@ -61,7 +61,7 @@ OPEN, START, TURN, END, STOPPED, GIVE_UP, REMOVE, CARRY_OUT = range(8)
 
 
 class Play:
-    """One play of a scenario; `events` counts what was folded."""
+    """A play of a scenario; `events` counts folded events."""
 
     def __init__(self, scenario: Scenario, heard: Heard, *, cluster: str = "what-if") -> None:
         self._scenario = scenario
@@ -109,7 +109,7 @@ class Play:
         return last
 
     def _busy(self) -> bool:
-        """Tell whether something comes, runs or ends, besides timers."""
+        """Return whether something comes, runs or ends, besides timers."""
         agendas = self._due, self._returning, self._verdicts
         waits = self._coming is not None or bool(self._later_objects)
         return waits or any(each.next_at is not None for each in agendas)
@@ -125,13 +125,13 @@ class Play:
         return max(min(moments), self._cluster.now) if moments else None
 
     def _moment(self, now: datetime) -> None:
-        """Let happen what is due, and decide on it."""
+        """Apply the due events, and decide on them."""
         self._cluster.now = now
         self._happens(now)
         self._settle()
 
     def _happens(self, now: datetime) -> None:
-        """Let happen what is due."""
+        """Apply the due events."""
         while self._coming is not None and self._coming.at <= now:
             self._arrive(self._coming)
             self._coming = next(self._arrivals, None)
@@ -216,7 +216,7 @@ class Play:
             self._follow(self._source.ended(pod.born, self._cluster.now))
 
     def _carry_out(self, decision: e.Decision) -> None:
-        """Do what was decided as long after as it took then, or be refused as it was then."""
+        """Carry out a decision with its recorded delay, or refuse it as in the log."""
         command, refused = decision.command, None
         seconds: float | None = 0.0
         on = _attempted(command)
@@ -289,7 +289,7 @@ class Play:
                 self._cluster.said.append(e.TimerFired(timer=name, due_at=due_at))
 
     def _settle(self) -> None:
-        """Fold what was said, carry out what is decided on it, and so on until nothing more is."""
+        """Fold events, carry out the decisions on them, and so on until there are no more."""
         for _ in range(_ROUNDS):
             said = self._cluster.said
             if not said:
@@ -318,7 +318,7 @@ class Play:
     def _stepped(
         self, said: list[e.Event], made: list[e.Decision], concluded: list[Concluded]
     ) -> None:
-        """Set the timers that were asked for, and have it known what was decided."""
+        """Set the timers that were decided, and report the decisions."""
         world = self.world
         self.events += len(said)
         for one in concluded:

@@ -1,7 +1,7 @@
-"""The log read: what came, and what came of it then; and the same once more, for an alternative.
+"""The log read: arrivals, and past results; and read once more for an alternative.
 
-Invariant: the live database is read in one transaction and never written. Where rules are asked,
-what they conclude has no effect.
+Invariant: the live database is read in one transaction and never written. Where rules run, their
+conclusions have no effect.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -39,8 +39,8 @@ TELL_EVERY = 500
 class Asked(Struct, frozen=True):
     """Which part of a log: `since` and `until` as they were given.
 
-    `measured` is on how many events, of those that count, of a log of Kueue's decisions gatelog's
-    own are measured beside a change; 0: on all.
+    `measured`: for a log of Kueue's decisions, on how many of the counted events gatelog's own
+    decisions are measured beside a change; 0: on all.
     """
 
     since: str
@@ -53,7 +53,7 @@ Opens = Callable[[], AbstractAsyncContextManager[Opened]]
 
 
 class Past(Struct):
-    """What a log said."""
+    """The contents of a log."""
 
     gathered: Gathered
     then: Tally
@@ -63,7 +63,7 @@ class Past(Struct):
     since: datetime
     end: datetime
     measured: datetime
-    """Until when there are as many events that count as were asked for; else `end`."""
+    """The time by which `Asked.measured` counted events had come; else `end`."""
     part: Tally
     """What came up to then."""
     events: int
@@ -72,9 +72,9 @@ class Past(Struct):
     epoch: int = 1
     """That which the log begins with, if more was asked for; 1: nothing was before."""
     groups: int = 0
-    """How many came."""
+    """How many groups came."""
     earlier: int | None = None
-    """The oldest version of the rules that decided, if it is not today's; 0: it is not said."""
+    """The oldest version of the rules that decided, if it is not today's; 0: unknown."""
 
 
 async def read_file(where: str, settings: Settings, asked: Asked, progress: Progress) -> Past:
@@ -158,7 +158,7 @@ class _Reads:
         """Versions of the rules that decided."""
 
     def each(self, entry: Entry, world: World, journal: Journal) -> None:
-        """Take in one entry."""
+        """Take in an entry."""
         self.gathered.observe(entry, world)
         charge(world, journal.groups)
         world.quotas.read()
@@ -186,10 +186,10 @@ class _Reads:
 
 
 async def baseline(past: Past, position: int) -> Baseline:
-    """Return what today's rules conclude otherwise than is recorded, with nothing changed.
+    """Return where today's rules conclude otherwise than is recorded, without a change.
 
-    They are asked up to a position, and of all that follows if they did by then: rules that
-    concluded as is recorded are taken to do so.
+    The rules run up to a position, and further if they differed by then: rules without a difference
+    are taken to have none later.
     """
     found = Baseline()
     async with past.opens() as opened:

@@ -1,14 +1,14 @@
-"""The past with something other: what follows the record is as it was, what leaves it is simulated.
+"""The past with a change: groups that follow the record are as they were, others are simulated.
 
-Theory. With nothing changed there is nothing to play: it comes to what happened. A change takes the
-place of what it names from the beginning on, and what is before `since` is not counted. Who leaves
-the record, and why first, is what there is to know of a change before its figures.
+Theory. Without a change there is nothing to play: the result is the past. A changed object replaces
+the object of its name from the beginning on, and events before `since` are not counted. The groups
+that leave the record, and why first, explain a change before its figures.
 
-What Kueue decided is not followed where something is changed: gatelog's own rules decide all of it,
-once as it was, which is the measure, and once changed. That measure is taken on the first events
-that count, as many as are asked for: each play of a long log takes minutes.
+Kueue's decisions are not followed in a change: gatelog's own rules decide all of it, once
+unchanged, as the measure, and once changed. The measure is taken on the first counted events, as
+many as are requested: each play of a long log takes minutes.
 
-Invariant: who leaves, or the measure, is said before any result.
+Invariant: departures, or the measure, are printed before any result.
 """
 
 import asyncio
@@ -50,11 +50,11 @@ class Found(Struct):
     cannot_know: list[str]
     events: int
     departures: list[Departure] | None
-    """Who left the record, in order; None: nobody follows it."""
+    """The departures from the record, in order; None: the record is not followed."""
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """What is other: `given` are objects that the log may lack, `policy` the fields of it."""
+    """The change: `given` are objects that the log may lack, `policy` the changed fields."""
 
     given: list[Path]
     objects: list[Path]
@@ -64,7 +64,7 @@ class Change(Struct, frozen=True, kw_only=True):
 
 
 def alternatives(past: Past, change: Change, *, db: str | None) -> Found:
-    """Return what comes of the past if something is other.
+    """Return the results of the past with a change.
 
     Raises:
         CommandFailed, UsageFailed: a change cannot be used, or `db` is not empty.
@@ -153,7 +153,7 @@ class _Small:
         }
 
     def alter(self, view: QueueObject) -> QueueObject:
-        """Return an object with its changes; one that lacks what they change is as it was."""
+        """Return an object with its changes; an object without the changed fields stays."""
         key = key_of(view)
         if key not in self._keys:
             return view
@@ -165,13 +165,13 @@ class _Small:
 
 
 def _differing(was: list[QueueObject], now: list[QueueObject]) -> set[Key]:
-    """Return of which objects there are others, or which are in one of both only."""
+    """Return the keys of objects that differ, or that only one of both has."""
     mine, others = ({key_of(view): _plain(view) for view in each} for each in (was, now))
     return {key for key in mine | others if mine.get(key) != others.get(key)}
 
 
 def _plain(view: QueueObject) -> QueueObject:
-    """Return an object without what a file cannot say of it."""
+    """Return an object without the fields that a file cannot have."""
     plain: QueueObject = replace(view, uid="", resource_version="")
     return plain
 
@@ -182,9 +182,9 @@ def _by_gatelog(
     objects: tuple[list[QueueObject], list[Later], list[QueueObject], set[Key]],
     sink: Sink | None,
 ) -> Found:
-    """Play what Kueue decided by gatelog's own admission: as it was, to measure that, and changed.
+    """Play a log of Kueue's decisions with gatelog's own admission: unchanged, and changed.
 
-    It is what is beside a change that is compared: both are decided by the same.
+    The two plays are compared with each other: the same rules decide both.
     """
     base, later, wanted, differ = objects
     begin = past.gathered.begin or past.end
@@ -260,7 +260,7 @@ def _latest(base: list[QueueObject], later: list[Later]) -> list[QueueObject]:
 
 
 def _cannot_know(past: Past, source: History | None, *, changed: bool) -> list[str]:
-    """Say what this log makes uncertain; without a `source` nothing of it is simulated."""
+    """List the uncertainties of this log; without a `source` nothing is simulated."""
     of_past = [
         (
             past.gathered.lists - 1,
@@ -290,7 +290,7 @@ def _cannot_know(past: Past, source: History | None, *, changed: bool) -> list[s
 
 
 def _simulated(past: Past, source: History) -> list[str]:
-    """Say what is uncertain of what is simulated."""
+    """List the uncertainties of the simulation."""
     found = [
         text
         for count, text in (
@@ -356,7 +356,7 @@ def _show_queues(found: comparing.Calibration, out: TextIO) -> None:
 
 
 def as_values(past: Past, found: Found) -> dict[str, Any]:
-    """Return all of it as JSON values."""
+    """Return past and results as JSON values."""
     whole: dict[str, Any] = {
         "record": _record(past, found.departures),
         "calibration": to_builtins(found.calibration) | {"trust": found.calibration.trust},
@@ -374,7 +374,7 @@ def as_values(past: Past, found: Found) -> dict[str, Any]:
 
 
 def _record(past: Past, left: list[Departure] | None) -> dict[str, Any]:
-    """Return who left the record; `follows` is false where it is not followed."""
+    """Return the departures from the record; `follows` is false where it is not followed."""
     return {
         "follows": left is not None,
         "groups": past.groups,
@@ -399,7 +399,7 @@ def _show_record(past: Past, left: list[Departure], out: TextIO) -> None:
 
 
 def show(past: Past, found: Found, out: TextIO) -> None:
-    """Print how far to trust it, then what came of it."""
+    """Print how far to trust the results, then the results."""
     out.write(
         f"{past.cluster}: {past.since:%Y-%m-%d %H:%M} to {past.end:%Y-%m-%d %H:%M} UTC, "
         f"{past.events:,} events, {len(past.gathered.pods):,} pods\n"

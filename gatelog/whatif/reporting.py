@@ -15,11 +15,11 @@ from gatelog.terminal.printing import table
 from gatelog.whatif.tallying import Key, Kind, Quota, Spread, Tally, hours
 
 MOST = 10
-"""Groups that are named among those that gain or lose."""
+"""Groups that are named among those that gain or lose most."""
 
 
 def waits(tally: Tally, by: Callable[[Kind], tuple[str, ...]]) -> dict[tuple[str, ...], Any]:
-    """Return waits per value of `by`: a Spread, and who waits still and how long so far."""
+    """Return waits per value of `by`: a Spread, and how many groups still wait, how long so far."""
     kinds: dict[tuple[str, ...], list[Kind]] = {}
     for kind in sorted({*tally.waits, *tally.waiting}):
         kinds.setdefault(by(kind), []).append(kind)

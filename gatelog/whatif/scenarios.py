@@ -1,6 +1,6 @@
-"""One play from its arrivals, or from a log, to its tally, and its read model if one is wanted.
+"""One play from its arrivals, or from a log, to its tally, and optionally its read model.
 
-Invariant: of a play that is not written down nothing is kept but the tally and what is alive.
+Invariant: a play without a read model keeps only the tally and live objects.
 """
 
 from collections.abc import Callable
@@ -26,9 +26,9 @@ from runtime.collector import collecting_rarely
 
 CLUSTER = "what-if"
 REPORTS_S = 1
-"""How often queues report what they hold in a play that is written down."""
+"""Seconds between two reports of queues in a play with a read model."""
 FORGET_EVENTS = 1_000
-"""Events after which the journal of a play that is not written down is dropped."""
+"""Events after which the journal of a play without a read model is dropped."""
 
 
 def written_to(target: str | None) -> AbstractContextManager[Sink | None]:
@@ -37,7 +37,7 @@ def written_to(target: str | None) -> AbstractContextManager[Sink | None]:
 
 
 class Counted(Struct, frozen=True, kw_only=True):
-    """What is counted of it: what happens before `since` takes place, and is not."""
+    """The counted part: events before `since` take place, and are not counted."""
 
     since: datetime | None = None
     label: str = "team"
@@ -49,7 +49,7 @@ Progress = Callable[[datetime, int], None]
 
 
 class _Counter:
-    """Counts into `tally` what a play comes to, and writes its read model down if one is wanted."""
+    """Counts a play into `tally`, and writes its read model if there is a sink."""
 
     def __init__(self, counted: Counted, sink: Sink | None, progress: Progress) -> None:
         self.tally = Tally(label=counted.label, starts={} if counted.starts else None)
@@ -87,13 +87,13 @@ def play(
     cluster: str = CLUSTER,
     progress: Progress = lambda at, events: None,
 ) -> tuple[Tally, int]:
-    """Return what came of it and how many events were folded.
+    """Return the tally and how many events were folded.
 
     Raises:
         CommandFailed: decisions follow decisions without end.
     """
     counter = _Counter(counted, sink, progress)
-    # Table `usage` is made of what is reported of queues; no other status is read here.
+    # Table `usage` is made from reports of queues; no other status is read here.
     reports_s = 0 if sink is None else REPORTS_S
     policy = structs.replace(scenario.policy or Policy(), status_interval_s=reports_s)
     run = Play(structs.replace(scenario, policy=policy), counter.heard, cluster=cluster)
@@ -102,7 +102,7 @@ def play(
             last = run.run()
         except PlayFailed as error:
             raise CommandFailed(str(error)) from None
-    # What is compared covers the same time, whatever is left at its end.
+    # Tallies of a comparison cover the same time, whatever is left at its end.
     return counter.finish(run.world, scenario.until or last), run.events
 
 
@@ -115,9 +115,9 @@ async def follow(
     sink: Sink | None = None,
     progress: Progress = lambda at, events: None,
 ) -> tuple[Tally, Alternative]:
-    """Return what came of a log on which something is other, and the play that it was.
+    """Return the tally of a log with a change, and its play.
 
-    It ends where that needs to be known what was not asked (`Alternative.unasked`).
+    The play ends where it would need rules that were not run (`Alternative.unasked`).
 
     Raises:
         CommandFailed: decisions follow decisions without end.

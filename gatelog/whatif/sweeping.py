@@ -1,8 +1,8 @@
-"""Several values of one setting or field on the same arrivals: a table of what each costs.
+"""Several values of one setting or field on the same arrivals: a table of their costs.
 
-Theory. A choice such as a least run time has two prices: what waits longer, and what is lost. Both
-are counted of each play, so that a value is chosen by what it saves and costs, on one's own past.
-Hours are of one resource, because hours of several cannot be added.
+Theory. A choice such as a least run time has two prices: longer waits, and lost work. Both are
+counted in each play, so that a user chooses a value by its gains and costs on their own past. Hours
+are of one resource, because hours of several cannot be added.
 
 Invariant: rows are in the order in which the values were given.
 """
@@ -18,7 +18,7 @@ from gatelog.terminal.printing import table
 from gatelog.whatif.tallying import Tally, hours
 
 MOST = 20
-"""Values of one sweep."""
+"""Values of a sweep at most."""
 
 
 class Sweep(Struct, frozen=True):
@@ -42,7 +42,7 @@ class Hours(Struct, frozen=True):
 
 
 class Row(Struct, frozen=True):
-    """What came of one value. Waits are in seconds, of admissions; `waiting` are not admitted."""
+    """The results of one value. Waits are in seconds, of admissions; `waiting` are not admitted."""
 
     value: str
     admissions: int
@@ -59,7 +59,7 @@ def read(text: str) -> Sweep:
     """Return a sweep of `NAME=VALUE,VALUE,…`; values that have commas are separated by semicolons.
 
     Raises:
-        UsageFailed: it is none, or has too many values.
+        UsageFailed: the text is no sweep, or has too many values.
     """
     name, given, rest = text.partition("=")
     values = tuple(one.strip() for one in rest.split(";" if ";" in rest else ",") if one.strip())
@@ -72,7 +72,7 @@ def read(text: str) -> Sweep:
 
 
 def row(value: str, tally: Tally) -> Row:
-    """Return what came of one value."""
+    """Return the results of one value."""
     found = tally.spread(tally.waits)
     longest = max((max(some) for some in tally.waits.values() if some), default=0.0)
     still = [wait for some in tally.waiting.values() for wait in some]

@@ -1,9 +1,9 @@
 """The Standard Workload Format of the Parallel Workloads Archive, line by line.
 
-Lines of 18 numbers between blanks, -1 for what is not known; what begins with `;` is a comment. Of
-them are read: 1 job, 2 submit (s), 4 run time (s), 5 processors allocated, 8 processors requested,
-10 memory requested (KB per processor), 12 user, 13 group, 15 queue.
-Source: "The Standard Workload Format", version 2.2, of the archive.
+Lines of 18 numbers between blanks, -1 for an unknown value; a line that begins with `;` is a
+comment. These are read: 1 job, 2 submit (s), 4 run time (s), 5 processors allocated, 8 processors
+requested, 10 memory requested (KB per processor), 12 user, 13 group, 15 queue. Source: "The
+Standard Workload Format", version 2.2, of the archive.
 
 Invariant: a job that never ran (run time or processors not known) is no row.
 """
@@ -19,7 +19,7 @@ def row(line: bytes, queue: str) -> dict[str, str] | None:
     """Return a job as a row of a trace, None for a comment or a job that never ran.
 
     Raises:
-        ValueError: it is no such line; the message says why.
+        ValueError: the line has another form; the message says why.
     """
     if line.lstrip().startswith(COMMENT):
         return None

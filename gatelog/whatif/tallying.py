@@ -1,11 +1,11 @@
-"""What came of a play: waits, quota over time, preemptions, and who started when.
+"""The results of a play: waits, quota over time, preemptions, and starts.
 
 Theory. Waits are counted per admission, from the group's place in the queue to its admission, as
 `v_admission_latency.queue_seconds` counts them. Quota is integrated over time whenever a
-ClusterQueue's usage changes: `used` is what is charged, `borrowed` what of that is beyond the
-nominal quota, `idle` what of the nominal quota is unused, `lent` a queue's share, by what it has
-idle, of what others of its cohort borrow. `lost` is what preempted groups had held since their
-admission, as `v_preemptions` has it. Amounts are resource-seconds, cpu in thousandths.
+ClusterQueue's usage changes: `used` is charged quota, `borrowed` its part beyond the nominal quota,
+`idle` the unused part of the nominal quota, `lent` a queue's share, by its idle quota, of the quota
+that others of its cohort borrow. `lost` is the quota that preempted groups had held since their
+admission, as in `v_preemptions`. Amounts are resource-seconds, cpu in thousandths.
 
 Invariant: for each ClusterQueue, flavor and resource `used - borrowed + idle` is `nominal`, at each
 moment and so in sum; `lent` is a part of `idle`.
@@ -31,7 +31,9 @@ from podgroup.state.world import World
 
 
 class Kind(Struct, frozen=True, order=True):
-    """Whose waits are counted together: ClusterQueue, priority, and value of the team label."""
+    """Groups whose waits are counted together: by ClusterQueue, priority, and value of the team
+    label.
+    """
 
     queue: str
     priority: int
@@ -91,7 +93,7 @@ class Tally(Struct, kw_only=True):
     """Of groups that wait at the end: how long so far."""
     quota: dict[Key, Quota] = field(default_factory=dict)
     preempted: Counter[str] = field(default_factory=Counter)
-    """ClusterQueue -> groups of it that were preempted."""
+    """ClusterQueue -> its groups that were preempted."""
     evicted: Counter[str] = field(default_factory=Counter)
     """Groups evicted for other reasons."""
     admissions: int = 0
@@ -139,8 +141,9 @@ class Counting:
         early = self._since is not None and now < self._since
         if world.mode == "kueue":
             self._admitted_by_kueue(world, now, early)
-        # Who is admitted, evicted and admitted again on one message has one decision in the log.
-        # They count in the order in which they were made, in whichever they are applied.
+        # A group that is admitted, evicted and admitted again on one message has one decision in
+        # the log. Decisions count in the order in which they were made, whichever order they are
+        # applied in.
         made = {one.id: one for one in decisions}.values()
         for decision in sorted(made, key=lambda one: one.number):
             command = decision.command
@@ -166,7 +169,7 @@ class Counting:
                 sums.lost += given.usage.get(resource, 0) * seconds
 
     def finish(self, world: World, end: datetime) -> None:
-        """Count who waits still, and quota up to the end."""
+        """Count groups that still wait, and quota up to the end."""
         self._integrate(self._pools, end)
         self.tally.end = end
         for group in world.groups.values():
@@ -233,7 +236,7 @@ class Counting:
         return pod.view.labels.get(self.tally.label, "") if pod is not None else ""
 
     def _follow(self, world: World, now: datetime) -> None:
-        """Add up what was where it is otherwise from now on."""
+        """Add up usage that changes from now on."""
         views = list(world.cluster_queues.values())
         if views != self._views:
             self._integrate(self._pools, now)
@@ -255,7 +258,7 @@ class Counting:
                 pool.used[queue] = dict(used)
 
     def _integrate(self, pools: "Iterable[_Pool]", now: datetime) -> None:
-        """Add up what was, from the last change to now."""
+        """Add up usage from the last change to now."""
         for pool in pools:
             begin, pool.at = pool.at, now
             if self._since is not None:
@@ -269,13 +272,13 @@ _NOTHING: dict[tuple[str, str], int] = {}
 
 
 class _Pool(Struct):
-    """ClusterQueues of one cohort, or one of none: what they use touches no others."""
+    """ClusterQueues of one cohort, or one without a cohort: its usage touches no others."""
 
     cohort: str
     at: datetime
-    """Up to when their quota is added up."""
+    """The time up to which their quota is added up."""
     quotas: dict[str, list[tuple[Key, int]]] = field(default_factory=dict)
-    """ClusterQueue -> what it has quota of, and its nominal quota."""
+    """ClusterQueue -> the resources of its quota, and their nominal quota."""
     used: dict[str, dict[tuple[str, str], int]] = field(default_factory=dict)
 
 

@@ -14,11 +14,11 @@ Fields of the first two:
     cpu, memory, nvidia.com/gpu, ... (every other column): what each pod asks for, as Kubernetes
                writes amounts; empty is nothing of it
 
-Theory. The file is read twice: first to check every line and to note where each begins and when
-its job came, then in the order of time. What is kept of a job is 24 bytes, and a
-hash of its id while lines are checked.
+Theory. The file is read twice: first to check every line and to note where each begins and when its
+job came, then in the order of time. A job takes 24 bytes, and a hash of its id while lines are
+checked.
 
-Invariant: what cannot be used is refused with file, line and column, before anything is played.
+Invariant: an unusable value is refused with file, line and column, before the play.
 """
 
 import csv
@@ -97,10 +97,10 @@ class Job(Struct, frozen=True, gc=False):
 
 
 class Trace:
-    """A file of jobs; `jobs` and `pods` count them, `never_ran` those that it leaves out.
+    """A file of jobs; `jobs` and `pods` are counts, `never_ran` counts omitted jobs.
 
     Raises:
-        TraceRefused: it cannot be used.
+        TraceRefused: the file cannot be used.
     """
 
     def __init__(self, path: Path, runtime_factor: float = 1.0, queue: str = "") -> None:
@@ -143,7 +143,7 @@ class Trace:
         """Refuse a job whose LocalQueue is not among objects: it would wait for ever.
 
         Raises:
-            TraceRefused: there is one.
+            TraceRefused: there is such a job.
         """
         there = sorted((v.namespace, v.name) for v in known if isinstance(v, LocalQueueView))
         for queue, number in self._queues.items():
@@ -167,9 +167,9 @@ class Trace:
                 yield from self._pods(self._job(row, number))
 
     def stopped(self, pod: PodView, life: Life, at: datetime) -> Arrival | None:
-        """Have a pod that was stopped come again as a new one, and run from its beginning.
+        """Return a new pod in place of a stopped pod; it runs from its beginning.
 
-        In a group it has a name of its own: who was stopped is there until its place is taken.
+        In a group it has a name of its own: the stopped pod exists until it is replaced.
         """
         self._again += 1
         name, uid = pod.name, f"{pod.uid.partition('--')[0]}--{self._again}"

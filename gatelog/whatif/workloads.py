@@ -1,13 +1,13 @@
-"""What others than gatelog did to Workloads in the log, and how late what was decided took place.
+"""Writes of other clients to Workloads in the log, and delays of decisions.
 
-Theory. A write of gatelog's has an outcome that names the version it made; every other version is
-another's: a user's, Kueue's, a controller's of an admission check. A Workload that was decided on
-is gatelog's, any other that appears is another's. A check's round begins when quota is reserved and
-all that are listed are pending; what is said after that, and how long after, is the controllers'
-verdict.
+Theory. A write of gatelog's has an outcome that names its version; every other version is another
+client's: a user's, Kueue's, an admission check controller's. A Workload that was decided on is
+gatelog's, any other Workload is another client's. A round of checks begins when quota is reserved
+and all listed checks are pending; the answers after that, with their delays, are the controllers'
+verdicts.
 
-Invariant: nothing that gatelog wrote is played as another's, so what a play decides otherwise
-remains so.
+Invariant: no write of gatelog's is played as another client's, so a play's different decisions
+stay.
 """
 
 from collections import defaultdict, deque
@@ -55,15 +55,15 @@ class Workloads:
         """Timer -> when it was due and heard of; None: not while the log lasts."""
         self._views: dict[Key, WorkloadView] = {}
         self._uids: dict[str, str] = {}
-        """uid -> its latest version that was seen."""
+        """Uid -> its latest seen version."""
         self._writes: dict[tuple[str, str], Write] = {}
-        """(uid, version) -> what it changed, in the order of the log."""
+        """(uid, version) -> the change, in the order of the log."""
         self._ours: set[tuple[str, str]] = set()
         """Versions that gatelog made and that were not seen yet."""
         self._deciding: dict[Key, datetime] = {}
-        """Workloads that are to be made, and since when."""
+        """Workloads that must be created, and since when."""
         self._open: dict[str, tuple[Key, datetime]] = {}
-        """Such decisions, and those to let a pod in, that have no outcome yet."""
+        """Such decisions, and decisions to ungate a pod, that have no outcome yet."""
         self._going: set[str] = set()
         """Workloads that go: deleted, or about to be by gatelog."""
 
@@ -80,7 +80,7 @@ class Workloads:
         return [mine for one in found if one is not None and (mine := of_user(one)) is not None]
 
     def observe(self, entry: Entry, world: World) -> None:
-        """Take in one entry, with the world after it."""
+        """Take in an entry, with the world after it."""
         for event in entry.batch.events:
             if isinstance(event, WorkloadApplied):
                 self._applied(entry.at, event.workload, world)
@@ -105,7 +105,7 @@ class Workloads:
                 self._going.add(command.target.uid)
 
     def finish(self, world: World, end: datetime) -> None:
-        """Keep what was not over when the log ended."""
+        """Keep open decisions and timers when the log ends."""
         for key, decided in self._deciding.items():
             self.attempts[key].append(Attempt(decided, None))
         for name, timer in world.meta.timers.items():
@@ -174,21 +174,21 @@ def of_user(one: Write) -> Write | None:
 
 
 def awaits_verdicts(view: WorkloadView) -> bool:
-    """Tell whether checks are asked: quota is reserved, no eviction, nothing was said of any."""
+    """Return whether checks are due: quota is reserved, no eviction, and no check has an answer."""
     reserved = bool(view.cluster_queue) and not is_true(view, EVICTED)
     return reserved and bool(view.checks) and all(c == pending(c.name) for c in view.checks)
 
 
 def pending(name: str) -> CheckView:
-    """Return a check of which nothing was said yet."""
+    """Return a check without an answer."""
     return CheckView(name=name, state="Pending")
 
 
 class RecordedDelays(Delays):
-    """As late as then: timers, new Workloads, and what controllers say of checks.
+    """Recorded delays of timers, new Workloads, and controllers' answers to checks.
 
-    What a play asks that was not asked then is answered after the median time, with Ready, but no
-    earlier than `LEAST_S`; what was not answered when the log ended is not answered before.
+    A check that the log does not have is answered with Ready after the median time, but no earlier
+    than `LEAST_S`; a check without an answer at the end of the log gets none before.
     """
 
     checks = True
@@ -221,7 +221,7 @@ class RecordedDelays(Delays):
         return None
 
     def passed(self, on: Key, at: datetime) -> None:
-        """Leave out what had become of decisions on it by then."""
+        """Leave out attempts for `on` that were over by then."""
         found = self._attempts.get(on)
         while found and (after_s := found[0].after_s) is not None:
             if found[0].decided + timedelta(seconds=after_s) > at:
@@ -229,7 +229,7 @@ class RecordedDelays(Delays):
             found.popleft()
 
     def under_way(self, key: Key, at: datetime) -> list[tuple[datetime, CheckView]]:
-        """Leave out the rounds of a Workload that had begun by then; return what they say later."""
+        """Leave out the rounds of a Workload that had begun by then; return their later answers."""
         rounds = self._rounds.get(key)
         found: list[tuple[datetime, CheckView]] = []
         while rounds and rounds[0].at <= at:
@@ -239,7 +239,7 @@ class RecordedDelays(Delays):
         return found
 
     def verdicts(self, key: Key, checks: tuple[str, ...]) -> list[Verdict]:
-        """Return what was said in the next round of this Workload, and what is still to be said."""
+        """Return the answers of the next round of this Workload, and those still to come."""
         rounds = self._rounds.get(key)
         found: list[Verdict] = []
         least_s = LEAST_S
