@@ -1,8 +1,8 @@
-"""What it would take: for each reason to wait, the sentence that says what would end it.
+"""Advice: for each reason to wait, a sentence on what would end the wait.
 
-Theory. A reason names what is missing; a user at three in the morning wants to know what would
-make it go away and who can do that. The sentences are in `podgroup.model.reasons`; here they get
-the group's own names and counts.
+Theory. A reason names what is missing; a user at three in the morning needs to know what would end
+it and who can do that. The sentences are in `podgroup.model.reasons`; here they get the group's own
+names and counts.
 
 Invariant: pure.
 """
@@ -44,7 +44,7 @@ def remedy(group: GroupRow) -> str:
 
 
 def replacements(group: GroupRow) -> str:
-    """Return who makes up for pods that ended without success, and how."""
+    """Return who replaces pods that ended without success, and how."""
     return _filled(group, WAITING_FOR_REPLACEMENT_PODS)
 
 
@@ -77,9 +77,9 @@ def pods_exist(group: GroupRow) -> str:
 
 
 def _absent(group: GroupRow) -> int:
-    """Return how many pods are to be created, 0 if their number is not what it waits for.
+    """Return how many pods are to be created, 0 if the group does not wait for their number.
 
-    The pods that are there are counted as view v_why_pending counts them (`THERE`).
+    Present pods are counted as in view v_why_pending (`THERE`).
     """
     waits = effect_of(group.wait_reason).short
     if not waits and not group.wait_message.startswith(too_few(group.total_count)):

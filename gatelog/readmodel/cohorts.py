@@ -1,10 +1,10 @@
-"""A cohort as one pool: each queue's nominal quota, held, borrowed and lent, and who owes whom.
+"""A cohort as one pool: each queue's nominal quota, held, borrowed and lent, and debts.
 
-Theory. Rows of `quota` are each about one queue. A loan comes out of the one pool of a cohort's
-tree, so it has no lender of its own: a borrower owes each lender by that lender's part of all that
-is lent.
+Theory. Rows of `quota` are each about one queue. A loan comes out of the single pool of a cohort's
+tree, so it has no lender of its own: a borrower owes each lender by the lender's part of all lent
+quota.
 
-Invariant: pure; what borrowers owe adds up to what they borrow, if anything is lent at all.
+Invariant: pure; debts of borrowers add up to their borrowed quota, if any quota is lent.
 """
 
 from collections import defaultdict
@@ -34,12 +34,12 @@ class Pool(Struct, frozen=True):
 
     @property
     def held(self) -> int:
-        """What ClusterQueues hold of it; a Cohort's row repeats what its members hold."""
+        """The quota that ClusterQueues hold; a Cohort's row repeats its members' amounts."""
         return capped(sum(one.held for one in self.members if one.kind == "ClusterQueue"))
 
     @property
     def unadmitted(self) -> int:
-        """What of it is taken by what was never admitted, which takes its own queue's alone."""
+        """The quota that pods without an admission take, of their own queue alone."""
         return sum(
             min(one.unadmitted, max(0, one.nominal - one.held))
             for one in self.members
@@ -77,7 +77,7 @@ def pools(rows: Iterable[QuotaRow], cohort: str = "") -> list[Pool]:
 
 
 def debts(pool: Pool) -> list[Debt]:
-    """Return who owes whom how much, in the order of members; nothing where nothing is lent."""
+    """Return the debts, in the order of members; [] where no quota is lent."""
     lenders = [one for one in pool.members if one.lent]
     lent = sum(one.lent for one in lenders)
     found = []

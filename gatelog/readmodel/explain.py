@@ -1,8 +1,8 @@
-"""Why a group is where it is: everything that is known of it, and the lines that say so.
+"""Why a group is where it is: all facts about it, and the lines that state them.
 
-Theory. What shows a group's reason (command line, aggregated API, plugin, console) asks
+Theory. Every view of a group's reason (command line, aggregated API, plugin, console) calls
 `explain` once and prints `lines`. A user of one namespace learns how much groups of others hold,
-not which they are, and nothing of the cohort's quota.
+but not their names, nor the cohort's quota.
 
 Invariant: reads only; `lines` is pure.
 """
@@ -53,7 +53,7 @@ from podgroup.model.reasons import (
 from podgroup.model.wording import first, kueues, shown
 
 _NAMED = 5
-"""Holders of quota that are named one by one."""
+"""Holders of quota that are named singly."""
 _MOST_HOLDERS = 100
 """Holders that are added up."""
 _SPARED = (
@@ -72,7 +72,7 @@ _ANOTHER_LIFE = (
 
 
 class ExplanationLine(Struct, frozen=True):
-    """A word, and what it says; no word: the sentence goes on with that of before."""
+    """A label and its text; without a label, the text continues the line before."""
 
     label: str
     text: str
@@ -95,9 +95,9 @@ class Explanation(Struct, frozen=True, kw_only=True):
     set_aside: list[ParkedOfRow]
     not_started: list[UnstartedRow]
     not_running: list[NotRunningRow]
-    """Of what is admitted: its pods that were let go and do not run, by what they wait for."""
+    """Pods of an admitted group that were ungated and do not run, by what they wait for."""
     let_in_by: list[CauseRow]
-    """Of what is admitted: what made room for it."""
+    """Causes of the group's admission."""
     kept_at_gate: list[KeptRow]
     not_replaced: list[UnreplacedRow]
     ending: list[EndingRow]
@@ -107,9 +107,9 @@ class Explanation(Struct, frozen=True, kw_only=True):
     repeated: list[RepeatedRow]
     held_up: HeldUpRow | None
     places: list[str]
-    """Where its pods have places."""
+    """Places of its pods."""
     best: list[tuple[str, str]]
-    """If it waits for places: what the domains have that have most free, and who holds the rest."""
+    """For a group that waits for places: the domains with most free, and their holders."""
     missing: list[str]
 
 
@@ -167,7 +167,9 @@ def explain(
 def _expected(
     known: ReadModel | Past, group: GroupRow, now: datetime, position: int | None
 ) -> ExpectedRow | None:
-    """Return when a group is expected to start; of one in a queue now, or why that is not known."""
+    """Return when a group is expected to start; for a group in a queue now, also why that is not
+    known.
+    """
     found = known.expected(group.id)
     if found is not None or position is None or isinstance(known, Past):
         return found

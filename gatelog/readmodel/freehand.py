@@ -39,7 +39,7 @@ def run(url: str, query: str, limit: int) -> tuple[list[str], list[tuple[Any, ..
 
 
 def _hint(engine: Engine, query: str, said: str) -> str:
-    """Name what was meant, if a column or table is not there."""
+    """Name similar columns or tables, if a column or table does not exist."""
     column, table = _COLUMN.search(said), _TABLE.search(said)
     found = column or table
     if found is None:

@@ -1,9 +1,9 @@
 """Groups as a list to work with: searched, counted by state, sorted, added up by a label.
 
-Theory. What is looked at is one set, groups that were there at the moment and that the search
-names, with the state and the wait they were in then. The page, the counts by state and the sums by
-label are asked of the same set, so they agree. Now is read of the columns of a group, a past
-moment of its history.
+Theory. All answers are about one set: groups that existed at the moment and match the search, with
+their state and wait of that moment. The page, the counts by state and the sums by label query the
+same set, so they agree. The present is read from the columns of a group, a past moment from its
+history.
 
 Invariant: a user's words are parameters; every list has a LIMIT, and its order ends in the id.
 """
@@ -70,7 +70,7 @@ ORDERS: Final[Mapping[str, tuple[str, str]]] = {
     "use": ("most in use first", f"{USE} DESC"),
     "name": ("by namespace and name", "x.namespace, x.name"),
 }
-"""Word of an address: what it says to people, and the order."""
+"""Word of an address: its text for people, and the order."""
 
 
 class ListedRow(LifeRow, frozen=True, kw_only=True):
@@ -110,7 +110,7 @@ def page(at: bool, conditions: Sequence[str], order: str) -> str:
     """Return the statement of one page of `ListedRow`s.
 
     Args:
-        at: of parameter `at`, a past moment.
+        at: at the past moment of parameter `at`.
         conditions: fragments on `x`.
         order: a key of `ORDERS`.
     """
@@ -150,12 +150,12 @@ SELECT coalesce(x.labels ->> CAST(:key AS TEXT), '') AS value, x.state, count(*)
 def key_parameter(key: str, dialect: str) -> str:
     """Return the parameter that names a member of a document.
 
-    SQLite takes a key with dots for a path unless it is quoted in one.
+    SQLite takes a key with dots for a path, unless the key is quoted.
     """
     return f'$."{key}"' if dialect == "sqlite" else key
 
 
 def like(text: str) -> str:
-    """Return parameter `text` of `NAMED`: the words anywhere, whatever the case of letters."""
+    """Return parameter `text` of `NAMED`: the words anywhere, in any case of letters."""
     escaped = text.lower().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{escaped}%"

@@ -1,10 +1,10 @@
 """Groups that are admitted and whose pods are still at their gate, in sentences.
 
-Theory. An admission is worth nothing before the gate is gone. View `v_held_up` says which groups
-are between the two, what was tried and what was answered; what reports a standstill (`why`,
-`why -A`, `doctor`) asks it.
+Theory. An admission has no effect before the gate is gone. View `v_held_up` has the groups in
+between, the tries and the answers; all reports of a standstill (`why`, `why -A`, `doctor`) query
+it.
 
-Invariant: pure; a sentence names what was tried, how often, and the last answer.
+Invariant: pure; a sentence names the tried write, how often, and the last answer.
 """
 
 from datetime import datetime, timedelta
@@ -23,7 +23,7 @@ _KEPT = 300
 
 
 def sentence(row: HeldUpRow, now: datetime) -> str:
-    """Say since when the gate should be gone, what was tried, how often, and what was answered."""
+    """Say since when the gate should be gone, the tries, and the last answer."""
     pods = "the gate" if row.pods == 1 else f"the gates of {row.pods} pods"
     admitted = f"admitted {_ago(row.since, now)}; {pods}"
     if not row.decided:

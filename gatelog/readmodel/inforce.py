@@ -1,11 +1,11 @@
-"""Which settings were in force when: what the log says by what was decided, epoch by epoch.
+"""Settings in force at each time: by which settings the log was decided, epoch by epoch.
 
-Theory. History has a line for every time a projector said its settings: all of them at the start of
-an epoch, those that changed afterwards. Read in order, the lines give what held from each position
-on. What was pruned of history is filled in from the checkpoint, which knows what holds now: a
-setting that no later line of the epoch names has not changed since.
+Theory. History has a line for every time that a projector published settings: all of them at the
+start of an epoch, changed settings afterwards. Read in order, the lines give the settings in force
+from each position on. Pruned lines are filled in from the checkpoint, which has the present
+settings: a setting that no later line of the epoch names has not changed since.
 
-Invariant: read-only; a setting that cannot be known any more is left out, never guessed.
+Invariant: read-only; a setting that is no longer known is left out, never guessed.
 """
 
 from datetime import datetime
@@ -56,9 +56,9 @@ class RestoreLine(Struct, frozen=True):
 
 
 class InForce(Struct, frozen=True):
-    """What held from position `seq` of `epoch` on, by name.
+    """The settings in force from position `seq` of `epoch` on, by name.
 
-    `was` has the values before of those that changed; empty for the first that is known. `seq` 0:
+    `was` has the previous values of changed settings; empty for the first known settings. `seq` 0:
     since before history begins.
     """
 
@@ -79,7 +79,7 @@ class InForce(Struct, frozen=True):
 def epochs(model: "ReadModel") -> list[EpochLine]:
     """Return the beginnings of the log, by number.
 
-    Where gatelog never ran (an import, a replay) they are those that the log itself tells of.
+    Where gatelog never ran (an import, a replay) they come from the log itself.
     """
     kept = list(model.rows(EpochLine, statements.settings.EPOCHS, {"limit": MOST}))
     checkpoint = model.checkpoint()
@@ -106,14 +106,14 @@ def restores(model: "ReadModel") -> list[RestoreLine]:
 def within(
     found: list[RestoreLine], epoch: EpochLine, epochs: list[EpochLine]
 ) -> list[RestoreLine]:
-    """Return those that the log says in an epoch: before the next epoch began."""
+    """Return the restores that the log has in an epoch: before the next epoch began."""
     later = [one.base for one in epochs if one.number > epoch.number]
     end = min(later, default=None)
     return [one for one in found if one.seq > epoch.base and (end is None or one.seq <= end)]
 
 
 def in_force(model: "ReadModel") -> list[InForce]:
-    """Return what was in force when, oldest first."""
+    """Return the settings in force over time, oldest first."""
     rows = list(model.rows(SaidRow, statements.settings.SETTINGS, {"limit": MOST}))[::-1]
     checkpoint = model.checkpoint()
     if checkpoint is None:
@@ -144,7 +144,7 @@ def in_force(model: "ReadModel") -> list[InForce]:
 
 
 def of_group(model: "ReadModel", group: "GroupRow") -> list[InForce]:
-    """Return what was in force when a group came, and what changed while it lived."""
+    """Return the settings in force when a group came, and their changes while it lived."""
     known = in_force(model)
     end = group.gone_at
     came = [one for one in known if one.at is None or one.at <= group.created_at][-1:]
@@ -157,7 +157,7 @@ def of_group(model: "ReadModel", group: "GroupRow") -> list[InForce]:
 
 
 def briefly(one: InForce) -> str:
-    """Return the versions and the mode of what was in force as a phrase."""
+    """Return the versions and the mode in a phrase."""
     return ", ".join(f"{name} {one.settings[name]}" for name in VERSIONS if name in one.settings)
 
 

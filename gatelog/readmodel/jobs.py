@@ -1,7 +1,7 @@
 """Groups of a time with how long each waited and ran: as sacct lists jobs of Slurm.
 
-Theory. A group waits for as long as it is there and holds no quota, also after an eviction; it ran
-from the start of its first pod to the end of its last. Whose it is a label of its pods says.
+Theory. A group waits for as long as it exists and holds no quota, also after an eviction; it ran
+from the start of its first pod to the end of its last. A label of its pods names its owner.
 
 Invariant: one row per life, the newest first; of lives that touch the time from `since`
 to `until`.
@@ -60,7 +60,7 @@ class JobRow(GroupRow, frozen=True, kw_only=True):
         return max(0.0, (until - self.created_at).total_seconds() - self.held_us / 1e6)
 
     def ran_s(self, now: datetime) -> float | None:
-        """Seconds from its first start to its last end, or now; None: nothing of it started."""
+        """Seconds from its first start to its last end, or now; None: no pod of it started."""
         if self.started_at is None:
             return None
         return max(0.0, ((self.ended_at or now) - self.started_at).total_seconds())

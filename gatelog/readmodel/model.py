@@ -77,13 +77,13 @@ MOST_HELD = MOST_OBJECTS = 200_000
 """Rows of queues, flavors and resources, and objects, that are read at most."""
 
 Note = Callable[[str, str, Mapping[str, Any]], None]
-"""Takes a title, a statement and its parameters: for those who show what was asked."""
+"""Takes a title, a statement and its parameters: for pages that show their statements."""
 
 Held = dict[str, dict[str, int]]
 """Amounts by flavor (or queue) and resource: cpu in thousandths, others in whole units."""
 
 _NO_TABLE = re.compile(r'no such (table|column)|(relation|column) "[^"]+" does not exist')
-"""What either database says of a schema that is not there; a missing role or database is not."""
+"""The databases' messages about a missing schema; a missing role or database is not."""
 
 T = TypeVar("T", bound=msgspec.Struct)
 S = TypeVar("S", bound=ShortRow)
@@ -155,11 +155,13 @@ class ReadModel:
         return list(dict.fromkeys([*same_name[:3], *close]))[:4]
 
     def knows(self, namespace: str) -> bool:
-        """Tell whether a group of a namespace was ever seen."""
+        """Return whether a group of a namespace was ever seen."""
         return bool(self._value(statements.groups.KNOWS, {"namespace": namespace}))
 
     def pending(self, namespace: str = "", limit: int = 1000) -> list[PendingRow]:
-        """Return what is not admitted, in a namespace or everywhere, by queue and its order."""
+        """Return groups that are not admitted, in a namespace or everywhere, by queue and its
+        order.
+        """
         given = {"namespace": namespace, "limit": limit}
         rows = list(self.rows(PendingRow, statements.waiting.PENDING, given))
         return as_of_now(rows, self.shortages(namespace) if rows else ())
@@ -170,9 +172,10 @@ class ReadModel:
         return self.with_room(list(self.rows(ShortageRow, statements.shared.SHORTAGES, given)))
 
     def with_room(self, rows: list[S], at: datetime | None = None) -> list[S]:
-        """Return rows with what is free, or was at a moment, where no ledger has that.
+        """Return rows with the free amounts, now or at a moment, where no ledger has them.
 
-        Without a ledger (a play of what-if, counts that are off) what admissions hold is added up.
+        Without a ledger (a play of what-if, counts that are off) the amounts of admissions are
+        added up.
         """
         if all(row.room_known or row.ever for row in rows):
             return rows
@@ -240,8 +243,8 @@ class ReadModel:
     ) -> list[TimelineEntry]:
         """Return a group's whole history, in order of the log.
 
-        `own_only`: for those who may see the group's own namespace alone. `causes`: what let it in,
-        where the caller has asked already.
+        `own_only`: for users who may see the group's own namespace alone. `causes`: the causes of
+        its admissions, if the caller has them already.
         """
         given = {"group_id": group_id, "own_only": int(own_only), "limit": MOST_ENTRIES}
         with self._asked(statements.story.ENTRIES, given) as rows:
@@ -257,7 +260,7 @@ class ReadModel:
             )
             for one in (self.causes(group_id) if causes is None else causes)
         ]
-        # A cause comes before what it let in: sorting is stable.
+        # A cause comes before its admission: sorting is stable.
         return sorted(let_in + entries, key=lambda entry: entry.seq)
 
     def waits(self, group_id: str) -> list[WaitRow]:
@@ -267,9 +270,9 @@ class ReadModel:
         )
 
     def holders(self, cluster_queue: str, limit: int = 5) -> list[HolderRow]:
-        """Return who holds quota of a ClusterQueue, oldest admission first; none who holds nothing.
+        """Return holders of quota of a ClusterQueue, oldest admission first, without empty ones.
 
-        Before them who runs in it or its cohort without having been admitted.
+        Before them come groups that run in it or its cohort without an admission.
         """
         given = {"cluster_queue": cluster_queue, "limit": MOST_UNADMITTED}
         found: dict[tuple[str, str], HolderRow] = {}
@@ -282,7 +285,7 @@ class ReadModel:
         return [*list(found.values())[:limit], *(one for one in admitted if one.resources)]
 
     def shared(self, group_id: str, limit: int = 200) -> Shared:
-        """Return what a group that waits is short of, the state of its tree, and who could give."""
+        """Return what a waiting group is short of, the state of its tree, and possible givers."""
         given = {"group_id": group_id, "limit": limit}
         short = self.with_room(list(self.rows(ShortRow, statements.shared.SHORT, given)))
         if not short:
@@ -295,7 +298,7 @@ class ReadModel:
         )
 
     def reclaims(self, cluster_queue: str) -> str:
-        """Return whom a ClusterQueue takes its own back from, "" if it is not known."""
+        """Return from whom a ClusterQueue reclaims its own quota, "" if unknown."""
         found = next(self.objects("ClusterQueue", name=cluster_queue, limit=1), None)
         view = None if found is None else found.view
         return view.reclaim_within_cohort if isinstance(view, ClusterQueueView) else ""
@@ -314,7 +317,7 @@ class ReadModel:
         return self.rows(ObjectRow, statements.objects.OBJECTS, given)
 
     def position(self, group_id: str) -> int | None:
-        """Return the position of a group in its ClusterQueue, from 1; None: it has none."""
+        """Return the position of a group in its ClusterQueue, from 1; None without a position."""
         with self._asked(statements.waiting.POSITION, {"group_id": group_id}) as rows:
             return int(rows[0]["position"]) if rows else None
 
@@ -360,14 +363,14 @@ class ReadModel:
         return list(self.rows(ChangeRow, statements.groups.CHANGES, given))
 
     def checkpoint(self) -> CheckpointRow | None:
-        """Return the checkpoint, None before the first one."""
+        """Return the checkpoint, None before the first."""
         return next(self.rows(CheckpointRow, statements.position.CHECKPOINT, {}), None)
 
     def clock(self) -> datetime:
-        """Return the moment that the read model tells of, by its database's clock.
+        """Return the time up to which the read model is known, by its database's clock.
 
-        It is now while gatelog's parts are heard; of a copy (an import, a replay up to a position,
-        the file of a gatelog that ended) it is the last that it knows of
+        It is now while gatelog's parts send heartbeats; in a copy (an import, a replay up to a
+        position, the file of a gatelog that ended) it is the last known time
         (`projector.schema.clock`).
         """
         with self._asked(statements.position.CLOCK[self.dialect], {}) as rows:
@@ -392,9 +395,9 @@ class ReadModel:
         return next(self.rows(ParkedCount, statements.stuck.PARKED_COUNT, {}))
 
     def parked_of(self, namespace: str, name: str, group_id: str = "") -> list[ParkedOfRow]:
-        """Return what was parked of a group or pod and not accepted since, newest first.
+        """Return parked events of a group or pod that were not accepted since, newest first.
 
-        A refused pod is known by its own name and by that of the group it bears.
+        A refused pod is found by its own name and by its group's name.
         """
         pods = f"Pod {namespace}/"
         given = {"group_id": group_id or "-", "name": name, "pods": pods, "pod": pods + name}
@@ -435,7 +438,7 @@ class ReadModel:
         return list(self.rows(EndingRow, statements.pods.ENDING, given))
 
     def placed(self, group_id: str) -> bool:
-        """Tell whether pods of a group ever had places."""
+        """Return whether pods of a group ever had places."""
         with self._asked(statements.pods.PLACED, {"group_id": group_id}) as rows:
             return bool(rows)
 
@@ -473,7 +476,9 @@ class ReadModel:
         return list(self.rows(HeldUpRow, statements.stuck.HELD_UP, given))
 
     def idle(self, namespace: str = "", queue: str = "", limit: int = 100) -> list[PendingRow]:
-        """Return who holds quota and runs nothing until failed pods are replaced, longest first."""
+        """Return groups that hold quota and run nothing until failed pods are replaced, longest
+        first.
+        """
         given = {"namespace": namespace, "queue": queue, "limit": limit}
         return list(self.rows(PendingRow, statements.holders.IDLE, given))
 

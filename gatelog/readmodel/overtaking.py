@@ -1,12 +1,12 @@
-"""Who started before a group that came later, and how groups of its size have fared.
+"""Groups that overtook a waiting group, and how long groups of its size waited.
 
-Theory. A group that takes much waits until much is free at once, and of a queue that does not wait
-for it (BestEffortFIFO) smaller groups that come later start meanwhile. How long that goes on is
-hardly to be calculated; what became of groups of its kind is known. Of its kind is who was admitted
-in its ClusterQueue with half to twice of what it asks for of the resource that it is short of.
+Theory. A large group waits until much is free at once, and in a queue that does not wait for it
+(BestEffortFIFO) smaller groups that come later start meanwhile. How long that goes on can hardly be
+calculated; the waits of groups of its kind are known. A group is of its kind if it was admitted in
+its ClusterQueue with half to twice of its request for the resource that it is short of.
 
-Invariant: reads only; of a ClusterQueue the newest `MOST` admissions are looked at, and no name of
-a group is told.
+Invariant: reads only; the newest `MOST` admissions of a ClusterQueue are read, and no group is
+named.
 """
 
 from bisect import bisect_right, insort
@@ -31,7 +31,7 @@ SELECT a.queued_at, a.admitted_at, CAST(a.resources AS TEXT) AS amounts
 
 
 def of_its_size(wanted: int, taken: int) -> bool:
-    """Tell whether who takes so much is of the size of who wants so much."""
+    """Return whether a group that took so much is of the size of a group that asks for so much."""
     return wanted <= 2 * taken <= 4 * wanted
 
 
@@ -43,7 +43,7 @@ class AdmittedRow(msgspec.Struct, frozen=True):
     amounts: str
 
     def of(self, short: ShortRow) -> int:
-        """Return what it took of what another is short of."""
+        """Return what it took of the resource that another group is short of."""
         held: Mapping[str, Mapping[str, Any]] = msgspec.json.decode(self.amounts)
         return int(held.get(short.flavor, {}).get(short.resource, 0))
 
@@ -53,12 +53,12 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     overtakers: int
     smaller: int
-    """Of the overtakers, those that took less."""
+    """How many of the overtakers took less."""
     alike: int = 0
     median_s: float = 0.0
     longest_s: float = 0.0
     overtaken: int = 0
-    """How many of these were overtaken themselves."""
+    """How many of the alike were overtaken themselves."""
     most: int = 0
     """By how many at most."""
 
@@ -66,9 +66,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 def record(
     group: GroupRow, short: Sequence[ShortRow], rows: Sequence[AdmittedRow]
 ) -> Record | None:
-    """Return the record of a group that waits, of the newest admissions of its ClusterQueue.
+    """Return the record of a waiting group, from the newest admissions of its ClusterQueue.
 
-    None if nobody overtook it, or it is not known what it is short of.
+    None if no group overtook it, or its shortage is not known.
     """
     since = group.queued_at
     if since is None or not short:

@@ -1,13 +1,14 @@
-"""A group at a past moment, and what was known of it then: the answers of `ReadModel` of that time.
+"""A group at a past moment: the answers that `ReadModel` would have given then.
 
-Theory. Intervals are kept for ever (waits, admissions, shortages, usage, what pods waited for), and
-times of pods and states in history: a statement about now asks for what is open, the same of a
-moment for what had begun by then and was not over (`of_moment`). So both are one definition.
+Theory. Intervals are kept for ever (waits, admissions, shortages, usage, reasons of pods), and
+times of pods and states in history: a statement about now reads open rows, the statement of a
+moment reads rows that had begun by then and were not over (`of_moment`). So both have one
+definition.
 
-What is kept of now alone (what a pod's condition says, writes that go on, parked events) is left
-out of a past answer rather than told as if it had been so.
+Facts that are kept for the present only (conditions of pods, repeated writes, parked events) are
+left out of a past answer.
 
-Invariant: nothing from after the moment is in an answer, but a pod's end where it names the pod.
+Invariant: an answer has nothing from after the moment, but for a pod's end where it names the pod.
 """
 
 import re
@@ -51,7 +52,7 @@ def of_moment(query: str) -> str:
     """Return a statement about now as one about parameter `at`.
 
     Raises:
-        ValueError: nothing in it is about now.
+        ValueError: the statement is not about now.
     """
 
     def covers(found: re.Match[str]) -> str:
@@ -131,7 +132,7 @@ SELECT e.expected_at, e.earliest_at, e.latest_at, e.never, e.position, e.given_a
 
 
 class Past:
-    """What `ReadModel` says of a group, of one past moment."""
+    """Answers of `ReadModel` about a group, for a past moment."""
 
     def __init__(self, model: ReadModel, at: datetime) -> None:
         self._model, self._at = model, at
@@ -185,13 +186,13 @@ class Past:
         return self._model.admitted(group, min(at, self._at))
 
     def holders(self, cluster_queue: str, limit: int = 5) -> list[HolderRow]:
-        """Return who held quota of a ClusterQueue then, oldest admission first."""
+        """Return holders of quota of a ClusterQueue at the moment, oldest admission first."""
         given = {"cluster_queue": cluster_queue, "at": self._at, "limit": limit}
         rows = self._model.rows(HolderRow, _HELD[self._model.dialect], given)
         return [one for one in rows if one.resources]
 
     def shared(self, group_id: str, limit: int = 200) -> Shared:
-        """Return what a group was short of, the state of its tree, and who could have given."""
+        """Return what a group was short of, the state of its tree, and possible givers."""
         given = {"group_id": group_id, "limit": limit, "at": self._at}
         rows = self._model.rows
         short = self._model.with_room(list(rows(ShortRow, _SHORT, given)), self._at)
@@ -212,7 +213,7 @@ class Past:
         )
 
     def waits(self, group_id: str) -> list[WaitRow]:
-        """Return the waits that had begun; one that was not over by then goes on."""
+        """Return the waits that had begun; a wait that was not over by then goes on."""
         return [
             one if one.to_at is None or one.to_at <= self._at else _going_on(one)
             for one in self._model.waits(group_id)
@@ -235,7 +236,7 @@ class Past:
         return list(self._model.rows(GivingWayRow, _GIVING_WAY, given))
 
     def nothing(self, *_: Any, **__: Any) -> list[Any]:
-        """Return what is kept of now alone: nothing is known of the past."""
+        """Return nothing: such facts are kept for the present only."""
         return []
 
     parked_of = unstarted = kept_at_gate = unreplaced = repeated = held_up = nothing

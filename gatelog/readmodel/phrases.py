@@ -43,7 +43,7 @@ NOTES = {
     "OperatorActed": ("operator acted", ""),
     "ClusterRestored": ("cluster restored", "bad"),
 }
-"""Kind of note -> what is said, and its tone. Other kinds are shown by their name."""
+"""Kind of note -> its text, and its tone. Other kinds are shown by their name."""
 
 REASONED = frozenset(
     {
@@ -56,9 +56,9 @@ REASONED = frozenset(
         "GroupEvicted",
     }
 )
-"""Kinds of notes whose reason is said before their message."""
+"""Kinds of notes whose reason comes before their message."""
 OURS = frozenset({"GroupEvicted"})
-"""Kinds of notes whose message is that of a decision: plain words, and Kueue's after them."""
+"""Kinds of notes with the message of a decision: plain words, and Kueue's after them."""
 QUIET_NOTES = frozenset(
     {"GroupSeen", "PodScheduled", "StateChanged", "WorkloadSeen", "TimerFired", "RelistStarted"}
 )

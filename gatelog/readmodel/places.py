@@ -1,17 +1,17 @@
-"""Where there is room: the domains of flavors with a Topology, what is free there, and who has it.
+"""Free places: the domains of flavors with a Topology, free amounts there, and holders.
 
-Theory. Nodes, Topologies and places are rows with a begin and an end, so a moment is a question
-like now; flavors are as they are now. The trees are those by which admission places pods
+Theory. Nodes, Topologies and places are rows with a begin and an end, so a past moment is queried
+like the present; flavors are as they are now. The trees are those by which admission places pods
 (`podgroup.admission.topology`), filled from these rows.
 
-A node is *whole* if it is ready, not cordoned, and no group has a place on it; what is free of it
-is all that groups can ever have there. The largest group of one pod per node that would fit has a
-pod on each whole node. *Fragmentation* is the part of what is free that it could not have: what is
-free on the other nodes. It is measured in one resource, the one with a `/` in its name that most
-nodes have (devices), else cpu. Where hosts are no level, which node of a domain pods are on is not
-known: of n nodes with places for k pods at least n - k are whole.
+A node is *whole* if it is ready, not cordoned, and no group has a place on it; its free amounts are
+all that groups can ever have there. The largest group of one pod per node that would fit has a pod
+on each whole node. *Fragmentation* is the part of free amounts that it could not have: those on the
+other nodes. It is measured in one resource, the resource with a `/` in its name that most nodes
+have (devices), else cpu. Where hosts are no level, the node of a pod within a domain is not known:
+of n nodes with places for k pods at least n - k are whole.
 
-Invariant: reads only; what is free of a domain is the sum of what is free of those below it.
+Invariant: reads only; the free amount of a domain is the sum of the domains below it.
 """
 
 from collections import defaultdict
@@ -73,7 +73,7 @@ SELECT g.id, g.namespace, g.name, p.domain, p.level, p.flavor, p.pods, p.from_at
 
 
 class PlacedRow(Struct, frozen=True):
-    """Pods of a group that have their place in one domain; `requests` is what each takes."""
+    """Pods of a group in one domain; `requests` are the amounts of each pod."""
 
     id: str
     namespace: str
@@ -102,10 +102,10 @@ class Holder(Struct):
 
 
 class Room(Struct):
-    """A domain: what nodes offer (`total`), of that taken by other pods, held by groups, and free.
+    """A domain: amounts of its nodes (`total`): taken by other pods, held by groups, and free.
 
-    `nodes` are usable ones; `unusable` names the others of it and says why. `in_whole` is what of
-    the measured resource is free on whole nodes.
+    `nodes` counts usable nodes; `unusable` names its other nodes, with reasons. `in_whole` is the
+    amount of the measured resource that is free on whole nodes.
     """
 
     level: str
@@ -129,12 +129,12 @@ class Room(Struct):
         return self.path[-1] if self.path else ""
 
     def most(self) -> list[Holder]:
-        """Return who has places in it, who has most first."""
+        """Return the groups with places in it, the largest first."""
         order = sorted(self.holders.items(), key=lambda one: (-one[1].amount, one[0]))
         return [holder for _, holder in order]
 
     def cannot(self) -> str:
-        """Say how many of its nodes cannot be used, and of one alone why."""
+        """Say how many of its nodes cannot be used, and for a single node why."""
         if len(self.unusable) == 1:
             return " ".join(self.unusable[0]) if self.nodes else self.unusable[0][1]
         return f"{len(self.unusable):,} nodes" if self.unusable else ""
@@ -165,11 +165,11 @@ class FlavorRoom(Struct):
     measure: str
     root: Room
     largest: dict[str, int]
-    """Level -> whole nodes in the domain of it that has most."""
+    """Level -> whole nodes in its domain with most whole nodes."""
 
     @property
     def fragmentation(self) -> float | None:
-        """The part of what is free that is not on whole nodes; None if nothing is free."""
+        """The part of the free amount that is not on whole nodes; None if nothing is free."""
         free = self.root.free.get(self.measure, 0)
         return 1 - self.root.in_whole / free if free else None
 
@@ -181,7 +181,7 @@ class FlavorRoom(Struct):
         return found
 
     def data(self, room: Room) -> dict[str, Any]:
-        """Return it as a document, with one of its domains."""
+        """Return the flavor as a document, with one of its domains."""
         return {
             "flavor": self.flavor,
             "topology": self.topology,
@@ -275,7 +275,7 @@ def _located(where: str, hosts: Mapping[str, int]) -> str:
 
 
 def best_of(model: "ReadModel", group_id: str, at: datetime) -> list[tuple[str, str]]:
-    """Say of the level that a group asks for which domains have most free, and who holds them."""
+    """Return the domains with most free, at the level that a group asks for, and their holders."""
     levels = {
         level
         for row in model.rows(RolesRow, _GROUP, {"group_id": group_id})
@@ -307,7 +307,7 @@ def worked_out(
     nodes: Sequence[NodeView],
     held: Sequence[PlacedRow],
 ) -> list[FlavorRoom]:
-    """Return the trees of flavors with what is free in them."""
+    """Return the trees of flavors with their free amounts."""
     places = Places(better=True)
     for name, levels in topologies.items():
         places.set_topology(name, levels)
@@ -380,7 +380,7 @@ def _measured(nodes: Iterable[NodeView]) -> str:
 
 
 def _down(root: Room, levels: Sequence[str], path: Path) -> Iterator[Room]:
-    """Yield the domains from all nodes down to a path; those that are new are made."""
+    """Yield the domains from all nodes down to a path; missing domains are made."""
     yield root
     for depth, level in enumerate(levels):
         new = Room(level=level, path=path[: depth + 1])
@@ -400,7 +400,7 @@ def _add(amounts: dict[str, int], more: Mapping[str, int]) -> None:
 
 
 def first_below(room: Room, left: dict[int, int]) -> tuple[list[Room], int]:
-    """Return the domains just below one, as many as are `left` of their level; how many more."""
+    """Return the domains just below `room`, as many as are `left` of their level; how many more."""
     names, depth = sorted(room.below), len(room.path)
     many = min(left.setdefault(depth, SHOWN), len(names))
     left[depth] -= many
@@ -408,9 +408,9 @@ def first_below(room: Room, left: dict[int, int]) -> tuple[list[Room], int]:
 
 
 def shown_below(root: Room) -> Iterator[Room | int]:
-    """Yield the domains below one, in order, `SHOWN` of a level; a number: so many more are there.
+    """Yield the domains below `root`, in order, `SHOWN` of a level; a number: so many more exist.
 
-    A level's share is used up from the first on, so that what is shown hangs together.
+    A level's share is used up from the first domain on, so that shown domains are contiguous.
     """
     left: dict[int, int] = {}
 

@@ -1,4 +1,4 @@
-"""The questions that people ask most: `gatelog ask NAME`, each one statement with parameters.
+"""Frequent questions: `gatelog ask NAME`, each a statement with parameters.
 
 Theory. A question is SQL over the public tables, kept as SQL in `questions.sql`: a line
 `-- NAME: what it answers`, then the statement. Its parameters are the options of `gatelog ask` and
@@ -51,7 +51,7 @@ _AMOUNTS = frozenset(
 )
 """Columns of amounts as the tables have them: cpu in thousandths."""
 _QUOTAS = frozenset(("available", "without_limit", "nominal", "idle", "was"))
-"""Those of what may be had."""
+"""Columns of amounts of quota."""
 _HOURS = frozenset(("hours", "amount_hours", "resource_hours"))
 """Columns of amounts times hours as views have them: cpu in cores, memory in bytes."""
 _MEANS = frozenset(("borrowed", "most_at_once"))
@@ -62,7 +62,7 @@ _PARAMETER = re.compile(r"(?<!:):([a-z_]+)\b")
 
 
 class Question(Struct, frozen=True, kw_only=True):
-    """A question by its name: what it asks in words, and its statement without the last `;`."""
+    """A question by its name: its text, and its statement without the last `;`."""
 
     name: str
     asks: str

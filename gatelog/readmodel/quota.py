@@ -1,10 +1,10 @@
-"""What queues held, borrowed and lent: at a moment, and over a window as a series.
+"""Quota that queues held, borrowed and lent: at a moment, and over a window as a series.
 
-Theory. The definition is `projector.schema.quota_views`; the view `v_quota` is the same of now.
-A series has the values at the end of each of `STEPS` equal parts of a window; the database leaves
-out what was over before such an end, so a busy day comes as a few hundred rows for each queue.
+Theory. The definition is `projector.schema.quota_views`; the view `v_quota` is the same for now. A
+series has the values at the end of each of `STEPS` equal parts of a window; the database leaves out
+intervals that were over before such an end, so a busy day gives a few hundred rows for each queue.
 
-Invariant: the last value of a series is what `at` says of that moment.
+Invariant: the last value of a series is that of `at` for the same moment.
 """
 
 from collections import defaultdict
@@ -73,7 +73,7 @@ Key = tuple[str, str]
 
 
 class QuotaRow(Struct, frozen=True, kw_only=True):
-    """What a queue or cohort has of one resource of one flavor, as in view `v_quota`."""
+    """The quota of a queue or cohort for one resource of one flavor, as in view `v_quota`."""
 
     kind: str
     namespace: str
@@ -107,7 +107,7 @@ class StepRow(Struct, frozen=True, kw_only=True):
 
 
 class Series(Struct, frozen=True):
-    """One resource of one flavor over a window, at the end of each step; amounts as in tables."""
+    """A resource of a flavor over a window, at the end of each step; amounts as in tables."""
 
     flavor: str
     resource: str
@@ -151,13 +151,13 @@ class _Course:
             course[:] = list(accumulate(course))[:STEPS]
 
     def beyond(self, step: int) -> int:
-        """Return what it borrowed."""
+        """Return the borrowed amount."""
         if self.reported or not self.root or self.cohort:
             return 0 if self.cohort else self.borrowed[step]
         return max(0, self.held[step] - self.nominal[step])
 
     def lendable(self, step: int) -> int:
-        """Return what others could have had of it."""
+        """Return the amount that others could have had."""
         own = self.nominal[step]
         return own if self.cohort else max(0, own - self.held[step] - self.unadmitted[step])
 

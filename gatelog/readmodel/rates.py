@@ -10,7 +10,7 @@
     [flavors.spot]              # instead of these, in flavor spot
     cpu = 0.012
 
-Invariant: what has no rate costs nothing, and is reported (`Rates.unknown`).
+Invariant: a resource without a rate costs nothing, and is reported (`Rates.unknown`).
 """
 
 import tomllib
@@ -27,12 +27,12 @@ from gatelog.shell.errors import UsageFailed
 MOST_BYTES = 1 << 20
 _GIB = 2**30
 _PER_HOUR = {"cpu": 1000, "memory": _GIB, "ephemeral-storage": _GIB}
-"""How many of an amount as the tables have it are one as people count it; others are themselves."""
+"""How many units of the tables make a unit of people; other resources: 1."""
 
 
 @lru_cache(1000)
 def unit(resource: str) -> int:
-    """Return how many of the tables' amounts make what people call one."""
+    """Return how many units of the tables make a unit of people."""
     if resource.startswith("hugepages-"):
         return _GIB
     return _PER_HOUR.get(resource, 1)
@@ -60,18 +60,18 @@ def missing(unpriced: Iterable[tuple[str, str]]) -> str:
 
 
 class Rates(Struct, frozen=True, forbid_unknown_fields=True):
-    """What an hour of one costs, by resource; `flavors` say otherwise for pods in them."""
+    """The price of a unit for an hour, by resource; `flavors` has other prices for pods in them."""
 
     currency: str = ""
     rates: dict[str, Decimal] = {}
     flavors: dict[str, dict[str, Decimal]] = {}
 
     def rate(self, flavor: str, resource: str) -> Decimal:
-        """Return what an hour of one costs in a flavor; 0 if nothing is said of it."""
+        """Return the price of a unit for an hour in a flavor; 0 without a rate."""
         return self.flavors.get(flavor, {}).get(resource, self.rates.get(resource, Decimal(0)))
 
     def unknown(self, flavor: str, resource: str) -> bool:
-        """Tell whether nothing is said of it."""
+        """Return whether a resource has no rate."""
         return resource not in self.rates and resource not in self.flavors.get(flavor, {})
 
 
@@ -79,7 +79,7 @@ def read(path: Path) -> Rates:
     """Read a file of rates.
 
     Raises:
-        UsageFailed: it is not there, no TOML, or says something else than rates.
+        UsageFailed: the file does not exist, is no TOML, or has other fields than rates.
     """
     try:
         if path.stat().st_size > MOST_BYTES:

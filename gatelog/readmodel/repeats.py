@@ -1,11 +1,11 @@
-"""Writes that are repeated without effect, and groups that stand still, in sentences.
+"""Writes that are repeated without effect, and groups without progress, in sentences.
 
 Theory. A write that is refused, or that another writer undoes each time, is decided again with
-growing pauses, for as long as its group wants it. Nothing else shows that: the group is where it
-was. So `why` says it of a group and `doctor` of all. A write that the API server took in the end
-is not reported any more, nor one that was not tried for longer than the longest pause.
+growing pauses, for as long as its group wants it. Otherwise only the group's lack of progress would
+show it. So `why` reports it for a group and `doctor` for all groups. A write is no longer reported
+once the API server took it, or once it was not tried for longer than the longest pause.
 
-Invariant: pure; a sentence names what is written, how often, since when and what came of it.
+Invariant: pure; a sentence names the write, how often, since when and its result.
 """
 
 from datetime import datetime, timedelta
@@ -29,7 +29,7 @@ _KEPT = 300
 
 
 def sentence(row: RepeatedRow, now: datetime) -> str:
-    """Say of one write how often it was tried, and what came of it."""
+    """Say how often a write was tried, and its result."""
     what = " ".join(row.target.split(" ")[:2])
     since = (
         f"{row.times} times since {row.since:%Y-%m-%d %H:%M:%S} UTC, "
@@ -59,7 +59,7 @@ def advice(row: RepeatedRow) -> str:
 
 
 def standing(row: StandingRow) -> str:
-    """Say of one group that no longer moves in which state, since when and why."""
+    """Say in which state a group without progress is, since when and why."""
     since = f" since {row.since:%Y-%m-%d %H:%M:%S} UTC" if row.since is not None else ""
     why = f": {row.parked}" if row.parked else ""
     return f"{row.namespace}/{row.name} is {row.state}{since}{why}"

@@ -1,7 +1,7 @@
 """Starts that are reserved for groups that have waited too long, as sentences.
 
-Theory. A start is in `reserved_starts` as it was worked out. Who may still pass is what is there to
-count: groups that wait in the same ClusterQueue and end before it, by their bound.
+Theory. `reserved_starts` has the computed starts. Groups that may still pass are counted: groups
+that wait in the same ClusterQueue and end before the start, by their bound.
 
 Invariant: other groups are counted and never named.
 """

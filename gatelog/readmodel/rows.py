@@ -92,7 +92,7 @@ class PendingRow(msgspec.Struct, frozen=True, kw_only=True):
     queue: str
     cluster_queue: str
     position: int | None
-    """From 1; None: it has none, as it does not wait for quota."""
+    """From 1; None: the group does not wait for quota."""
     priority: int
     reason: str
     message: str
@@ -131,21 +131,21 @@ class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
     pending: int
     admitted: int
     oldest: datetime | None
-    """Since when the one that waits longest has queued."""
+    """Since when the longest waiting group has queued."""
     nominal: dict[str, dict[str, int]] = {}
     """Its own quota, by flavor and resource."""
     drained_at: datetime | None = None
-    """When the last starts that waits, as far as estimated; None: not all are."""
+    """When the last waiting group starts, as far as estimated; None: not all are."""
     held: dict[str, dict[str, int]] = {}
     """Quota of a ClusterQueue that is held, by flavor and resource."""
     unadmitted: dict[str, dict[str, int]] = {}
-    """What runs in it and was never admitted, in the same way."""
+    """Amounts of pods that run in the queue without an admission, in the same way."""
     wait_half_s: float | None = None
-    """Seconds that half of those who waited for a ClusterQueue in the last 7 days waited at most,
-    and who waits still so far; None: nobody waited, or it was not asked.
+    """Seconds that half of the groups that waited for a ClusterQueue in the last 7 days waited at
+    most, current waits included; None: none waited, or it was not queried.
     """
     wait_most_s: float | None = None
-    """The same of 9 in 10."""
+    """The same for 9 in 10."""
 
 
 class WaitRow(msgspec.Struct, frozen=True):
@@ -170,7 +170,7 @@ class HolderRow(msgspec.Struct, frozen=True):
     admitted_at: datetime
     resources: dict[str, dict[str, int]]
     beyond: str = ""
-    """The group's message where it takes more than it was given; "": it does not."""
+    """The group's message where it takes more than it was given; "" otherwise."""
     ending_at: datetime | None = None
     """By when the first of its pods that are being deleted must end."""
 
@@ -206,7 +206,7 @@ class ShortRow(msgspec.Struct, frozen=True):
 
     @property
     def room_known(self) -> bool:
-        """It has what is not taken, or its limit is another than what there is of quota."""
+        """Whether `room` is known, or the limit is another than quota."""
         return self.room is not None or self.limited_by not in (COHORT, NOMINAL)
 
     @property
@@ -300,7 +300,7 @@ class SummaryRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChangeRow(msgspec.Struct, frozen=True):
-    """A group that came into a state; reason and message are those of its state by now."""
+    """A group that entered a state; reason and message are those of its state by now."""
 
     seq: int
     ord: int
@@ -329,7 +329,7 @@ class UnstartedRow(msgspec.Struct, frozen=True):
 
 
 class KeptRow(msgspec.Struct, frozen=True):
-    """A pod that stays at its gate whatever its group waits for, and why."""
+    """A pod that stays at its gate whatever its group waits for, and the reason."""
 
     name: str
     reason: str
@@ -345,7 +345,7 @@ class EndingRow(msgspec.Struct, frozen=True):
 
 
 class CauseRow(msgspec.Struct, frozen=True):
-    """What let a group in; `says_to_own`: to those who see its own namespace alone."""
+    """A cause of an admission; `says_to_own`: the text for users of its own namespace alone."""
 
     number: int
     seq: int
@@ -384,7 +384,7 @@ class ParkedCount(msgspec.Struct, frozen=True):
 
 
 class ParkedOfRow(msgspec.Struct, frozen=True):
-    """An object that could not be taken, and what is wrong with it (the field and why)."""
+    """An object that was refused, and the fault (the field and why)."""
 
     object: str
     message: str
@@ -393,7 +393,7 @@ class ParkedOfRow(msgspec.Struct, frozen=True):
 class RepeatedRow(msgspec.Struct, frozen=True):
     """A write of a group that was tried several times without effect.
 
-    `status`, `http_status` and `said` are those of the last try.
+    `status`, `http_status` and `said` are of the last try.
     """
 
     namespace: str
@@ -412,7 +412,7 @@ class RepeatedRow(msgspec.Struct, frozen=True):
 class HeldUpRow(msgspec.Struct, frozen=True, kw_only=True):
     """An admitted group whose pods are still at their gate, as in view `v_held_up`.
 
-    `tries` counts those that failed; `last_at`, `http_status` and `said` are of the last answer.
+    `tries` counts failed tries; `last_at`, `http_status` and `said` are of the last answer.
     """
 
     namespace: str
@@ -433,7 +433,7 @@ class HeldUpRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplicaRow(msgspec.Struct, frozen=True):
-    """What a replica of a part says of itself; `problem` is "" when it could do its work.
+    """The health of a replica of a part; `problem` is "" when it can do its work.
 
     `leads`: it holds the Lease of its part.
     """
@@ -457,7 +457,7 @@ class StandingRow(msgspec.Struct, frozen=True):
 
 
 class SayingRow(msgspec.Struct, frozen=True):
-    """A group that says one of a few reasons, and what it says."""
+    """A group with one of a few reasons, and its message."""
 
     namespace: str
     name: str
@@ -479,10 +479,10 @@ class LifeRow(GroupRow, frozen=True, kw_only=True):
     earliest_at: datetime | None = None
     latest_at: datetime | None = None
     never: str | None = None
-    """Of an estimate: while what it does not start; None: there is no estimate."""
+    """Of an estimate: the condition under which it does not start; None: there is no estimate."""
     forecast_at: datetime | None = None
     pods_not_running: str | None = None
-    """How many of its pods were let go and do not run, and what most of them wait for."""
+    """How many of its pods were ungated and do not run, and what most of them wait for."""
 
     @property
     def not_running(self) -> tuple[int, str] | None:

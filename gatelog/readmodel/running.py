@@ -1,6 +1,6 @@
-"""What becomes of pods after their admission: how many run, and why the others do not.
+"""Pods after their admission: how many run, and why the others do not.
 
-Theory. View `v_not_running` has the pods, of now; the same of a moment is a statement. Pods of a
+Theory. View `v_not_running` has the present pods; for a past moment there is a statement. Pods of a
 group that wait for the same are one row, and one part of a sentence.
 
 Invariant: pure; parts are in the order of their number of pods, then of the words.
@@ -18,7 +18,7 @@ from podgroup.model import podwaits
 from projector.schema.running_views import not_running
 
 _MOST = 4
-"""Reasons that are told one by one."""
+"""Reasons that are named singly."""
 _SUMMED = """
 SELECT n.group_id, n.reason, n.subject, n.message, count(*) AS pods, sum(n.runs) AS runs,
        min(n.pod) AS pod, min(n.since) AS since
@@ -44,7 +44,7 @@ SELECT n.namespace, n.name, n.kind, n.state, n.queue, n.cluster_queue, n.priorit
 
 
 class NotRunningRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Pods of a group that were let go and wait for the same; `pod` is the first by name.
+    """Pods of a group that were ungated and wait for the same; `pod` is the first by name.
 
     `runs` of the `pods` are counted among those that run: a container of theirs is down for now.
     """
@@ -73,7 +73,7 @@ class StillRow(NotRunningRow, frozen=True, kw_only=True):
 
 
 def pending(rows: Iterable[StillRow]) -> list[PendingRow]:
-    """Return groups whose pods do not run as lists of what waits show them, in their order."""
+    """Return groups whose pods do not run as rows of the list of waiting groups, in their order."""
     found = []
     for _, some in groupby(rows, key=lambda row: row.group_id):
         of_group = list(some)
@@ -99,12 +99,12 @@ def pending(rows: Iterable[StillRow]) -> list[PendingRow]:
 
 
 def summed(rows: Iterable[NotRunningRow], running: int, *, single: bool = False) -> str:
-    """Say of a group how many run and why the others do not: `31 run, 2 cannot pull image X`.
+    """Say how many pods of a group run and why the others do not: `31 run, 2 cannot pull image X`.
 
     Args:
         rows: why pods do not run, as `NOW` and `AT` order them.
         running: pods in phase Running.
-        single: it is a single pod, so there is nothing to count.
+        single: the group is a single pod, so there is nothing to count.
     """
     parts: list[str] = []
     more = 0

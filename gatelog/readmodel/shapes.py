@@ -1,11 +1,11 @@
-"""Owners and shapes: who asks for more than they use, and whose pods fail or start again.
+"""Owners and shapes: owners that request more than they use, and owners whose pods fail or restart.
 
-Theory. Pods of one controller and role hash ask for the same and do the same work, so what is wrong
-with one is wrong with all, and their owner can mend it in one place. What a pod used is the
-mean of its samples; the mean of several goes by their samples, which are so far apart as those of
-any other.
+Theory. Pods of a controller and role hash have equal requests and do the same work, so a fault of
+one pod is a fault of all, and their owner can mend it in one place. The usage of a pod is the mean
+of its samples; the mean of several pods is weighted by their samples, which all have the same
+distance.
 
-What gatelog itself stopped (preempted, evicted, in excess) has not failed: it is left out.
+Pods that gatelog itself stopped (preempted, evicted, in excess) have not failed and are left out.
 
 Invariant: reads only; the requests in `failures` were in force at the time of the failure.
 """
@@ -23,7 +23,7 @@ from projector.schema.dialect import Dialect
 Row = dict[str, Any]
 
 RESTARTED = "Restarted"
-"""What is reported of pods whose containers were started again, however they had ended."""
+"""The word for pods whose containers were restarted, however they had ended."""
 
 _USED = """
 SELECT v.namespace, v.owner, v.role, min(p.name) AS pod, v.resource, count(*) AS pods,
@@ -87,7 +87,7 @@ def used(row: Mapping[str, Any]) -> Row:
 
 
 def failure(row: Mapping[str, Any]) -> Row:
-    """Return a row of `failures_query`, with what was asked for as quantities."""
+    """Return a row of `failures_query`, with requests as quantities."""
     requests, last = row["requests"], row["last_at"]
     if isinstance(requests, str):
         requests = msgspec.json.decode(requests)

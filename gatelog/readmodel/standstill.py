@@ -1,10 +1,10 @@
-"""What does not work of gatelog itself, by what its replicas say (table `replicas`), in sentences.
+"""Parts of gatelog that do not work, by the heartbeats of replicas (table `replicas`).
 
-Theory. Each replica says what its /readyz says; a part works if the replica that holds its Lease
-can, or any where there is none. The projector writes down what all of them say, so if none of it
-works nothing is known of the others, and the one thing to be said is that.
+Theory. Each replica publishes its /readyz; a part works if the replica that holds its Lease is
+ready, or any replica of a part without a Lease. The projector stores the heartbeats of all parts,
+so without a working projector nothing is known of the others, and only that is reported.
 
-Invariant: pure; a part that works is not mentioned, and what is mentioned has a remedy.
+Invariant: pure; a part that works is not mentioned, and every mentioned part has a remedy.
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ _OR = {"projector": ", or none can write to the database"}
 
 
 class Trouble(Struct, frozen=True):
-    """What is wrong with a part; `stopped`: no replica of it can do its work."""
+    """The trouble of a part; `stopped`: no replica of it can do its work."""
 
     part: str
     sentence: str
@@ -58,15 +58,15 @@ class Trouble(Struct, frozen=True):
 def troubles(
     rows: Sequence[ReplicaRow], now: datetime, at: Installation = UNKNOWN
 ) -> list[Trouble]:
-    """Return what is wrong with the parts, in the order in which a pod meets them.
+    """Return the troubles of the parts, in the order in which a pod meets them.
 
-    `at` is the installation that they are of.
+    `at` is their installation.
     """
     heard = {part: [row for row in rows if row.part == part] for part in PARTS}
     projectors = [row for row in heard["projector"] if now - row.heard_at <= SILENT]
     if not projectors:
         return [_absent("projector", heard["projector"], now, at)]
-    # What the others say does not arrive, or has had no time to.
+    # Heartbeats of other parts do not arrive, or had no time to arrive.
     deaf = any(row.problem.startswith("NATS:") for row in projectors)
     new = all(now - row.since < SILENT for row in projectors)
     others = sorted({row.part for row in rows} - set(PARTS))

@@ -1,7 +1,7 @@
 """Expected starts as sentences.
 
-Theory. What is not known is said in one line, with why: forecasts are off, the first is not ready,
-none was made since, too little has ended to draw from, or the line is too long to be played.
+Theory. A missing estimate is a line with its reason: forecasts are off, the first is not ready,
+none was made since, too few runs have ended to draw from, or the line is too long to be played.
 
 Invariant: pure.
 """
@@ -12,7 +12,7 @@ from gatelog.readmodel.timeline import plain
 
 TOO_LATE = "30 days"
 ENDS = 20
-"""Ends that must have been seen before anything is said."""
+"""Ends that must have been seen before there is an estimate."""
 OFF = "no estimate (forecasts are off)"
 FIRST = "no estimate yet: the first forecast is being made"
 _AWAITED = timedelta(minutes=5)
@@ -26,7 +26,7 @@ def sentence(
     now: datetime,
     overtakers: str = "others",
 ) -> str:
-    """Say when a group starts, as seen at `now`; `overtakers`: who starts before it."""
+    """Say when a group starts, as seen at `now`; `overtakers`: groups that start before it."""
     if never:
         return f"cannot start until this is fixed: {plain(never)}"
     if expected_at is None:
@@ -42,13 +42,13 @@ def sentence(
 def unknown(
     made_at: datetime | None, runs: int | None, since: datetime | None, now: datetime
 ) -> str:
-    """Say why there is no estimate of a group that waits since `since`.
+    """Say why there is no estimate for a group that waits since `since`.
 
     Args:
         made_at: when the latest forecast was made, None: forecasts are off.
-        runs: how many ends it had to draw from; None: it is still to come.
+        runs: how many ends the forecast had to draw from; None: it is still to come.
         since: since when the group waits.
-        now: the moment that is asked about.
+        now: the moment of the question.
     """
     if made_at is None:
         return OFF

@@ -1,12 +1,12 @@
 """A group's story: from rows of SQL to the lines a person reads.
 
 Theory. The read model keeps every detail: notes of history, waits, decisions, attempts. A story
-leaves out what says nothing new (writes that mirror, notes that repeat a decision), and says once
-what was done to many pods. Why something happened is the rule that decided it and its sentence.
+leaves out repetitions (writes that mirror, notes that repeat a decision), and has one line for the
+same change of many pods. The reason of a change is the rule that decided it and its sentence.
 
 `story_lines` keeps order: entries are taken by (seq, rank, ord) and become lines in that order;
-pods are listed as they came. Entries share a line when they say the same of different pods, follow
-each other closely, and only other pods' doings lie between them.
+pods are listed as they came. Entries share a line when they report the same of different pods,
+follow each other closely, and only changes of other pods lie between them.
 
 Invariant: pure; the same entries give the same lines.
 """
@@ -78,7 +78,7 @@ class StoryLine(Struct, kw_only=True):
     last: datetime = _NEVER
 
     def __post_init__(self) -> None:
-        """A line begins with one entry."""
+        """A line begins with an entry."""
         self.last = self.at
 
     def text(self) -> str:
@@ -92,7 +92,7 @@ class StoryLine(Struct, kw_only=True):
 
 
 def story_lines(entries: Iterable[TimelineEntry]) -> list[StoryLine]:
-    """Return the story of one group, oldest first."""
+    """Return the story of a group, oldest first."""
     rows = sorted(entries, key=lambda e: (e.seq, _RANK.get(e.source, 9), e.ord))
     decided = {(e.seq, e.kind) for e in rows if e.source == "decision"}
     lines: list[StoryLine] = []
@@ -140,7 +140,7 @@ def _cause(entry: TimelineEntry) -> StoryLine:
 
 
 def _add(lines: list[StoryLine], line: StoryLine) -> StoryLine:
-    """Append a line, or let a recent one that says the same speak of its pods too."""
+    """Append a line, or add its pods to a recent line with the same text."""
     for earlier in reversed(lines):
         if not (earlier.pods and line.pods) or line.at - earlier.last > _TOGETHER:
             break
@@ -231,7 +231,7 @@ def _outcome(entry: TimelineEntry) -> StoryLine | None:
 
 
 def _message(entry: TimelineEntry) -> str:
-    """Return an entry's message: Kueue's words are cut off ours, nothing off those of others."""
+    """Return an entry's message: without Kueue's words after ours, foreign messages whole."""
     ours = entry.source in ("decision", "wait") or entry.kind in phrases.OURS
     return first(entry.message) if ours else entry.message
 
@@ -261,9 +261,9 @@ def anonymous(message: str) -> str:
 
 
 def listed(names: Sequence[str], most: int = 4) -> str:
-    """Return names in a line: all of a few, else the first ones and how many more.
+    """Return names in a line: all of a few, else the first and how many more.
 
-    Names that count on are shown by the first and the last number: `train-0…3`.
+    Names with consecutive numbers are shown by the first and the last number: `train-0…3`.
     """
     runs = _runs(names)
     if len(names) >= COUNTED and len(runs) < len(names):
@@ -274,7 +274,7 @@ def listed(names: Sequence[str], most: int = 4) -> str:
 
 
 def _runs(names: Sequence[str]) -> list[str]:
-    """Return names with those that count on, `COUNTED` or more, joined: `train-0…3`."""
+    """Return names, with `COUNTED` or more consecutive ones joined: `train-0…3`."""
     runs: list[list[str]] = []
     for name in names:
         if runs and _follows(runs[-1][-1], name):

@@ -1,13 +1,13 @@
-"""Who used, held, wasted and waited for how much, and what it cost, between two moments.
+"""Amounts used, held, wasted and waited for between two moments, and their cost.
 
-What ran without an admission is apart (`Spent.unadmitted`), in no total and never priced.
+Amounts of pods without an admission are apart (`Spent.unadmitted`), in no total and never priced.
 
-Theory. Everything is a sum over the spans of view `v_usage_spans`, cut at the two moments. The
+Theory. Every figure is a sum over the spans of view `v_usage_spans`, cut at the two moments. The
 database adds up microseconds per amount, as whole numbers; amounts times microseconds are added up
-here, where whole numbers have no end. So sums by namespace, queue, flavor, hour or anything else
-are not about equal but equal.
+here, where whole numbers have no bound. So sums by namespace, queue, flavor, hour or any other key
+are exactly equal.
 
-Invariant: of one period, the totals of any two ways to divide it are the same.
+Invariant: the totals of a period are the same, however it is divided.
 """
 
 import re
@@ -83,17 +83,17 @@ class Spent(Struct, kw_only=True):
 
     @property
     def columns(self) -> dict[str, int]:
-        """What every place shows of it, by `COLUMNS`; the first three make up what was taken."""
+        """The columns of all outputs, by `COLUMNS`; the first three add up to the taken amount."""
         held, wasted = sum(self.held.values()), sum(self.wasted.values())
         amounts = (self.running, held, wasted, self.waited, self.unadmitted)
         return dict(zip(COLUMNS, amounts, strict=True))
 
 
 class Share(Struct, kw_only=True):
-    """What was spent of one resource by one key, and how many pods ran.
+    """The amounts of a resource spent by a key, and how many pods ran.
 
-    `cost` is of what was taken; waiting is free. `capped`: a pod of it asked for more than any node
-    has, and was counted as the most that the door lets in.
+    `cost` is of taken amounts; waiting is free. `capped`: a pod asked for more than any node has,
+    and was counted with the most that the webhook admits.
     """
 
     key: str
@@ -107,9 +107,9 @@ class Share(Struct, kw_only=True):
 
 
 class Idle(Struct, kw_only=True):
-    """Quota and what was taken of it, in amounts times microseconds; below zero: borrowed.
+    """Quota and the taken part, in amounts times microseconds; below zero: borrowed.
 
-    `unlimited`: for some of the time the quota had no limit, so what is idle cannot be said.
+    `unlimited`: for some of the time the quota had no limit, so the idle part is unknown.
     """
 
     cluster_queue: str
@@ -118,7 +118,7 @@ class Idle(Struct, kw_only=True):
     quota: int = 0
     taken: int = 0
     reserved: int = 0
-    """What was idle for starts that were reserved."""
+    """The idle part that was kept for reserved starts."""
     unlimited: bool = False
 
     @property
@@ -127,9 +127,9 @@ class Idle(Struct, kw_only=True):
         return self.quota - self.taken
 
     def cost(self, rates: Rates) -> Fraction:
-        """Return what was idle, priced as if it had been taken; below zero: borrowed.
+        """Return the price of the idle part, as if it had been taken; below zero: borrowed.
 
-        What has no limit has no price.
+        Unlimited quota has no price.
         """
         if self.unlimited:
             return Fraction(0)
@@ -190,7 +190,7 @@ OF_CLUSTER = "o.cluster = :cluster"
 
 
 def quota_query(d: Dialect) -> str:
-    """Return the statement for quota and what was taken of it; parameters as `query`."""
+    """Return the statement for quota and its taken part; parameters as `query`."""
     since, until = d.time.format(name="since"), d.time.format(name="until")
     begin, end = d.last.format(a="s.from_at", b=since), d.first.format(a="s.to_at", b=until)
     length = f"{d.micros.format(t=end)} - {d.micros.format(t=begin)}"
@@ -280,7 +280,7 @@ def totals(shares: Iterable[Share]) -> list[Share]:
 
 
 def idle(rows: Iterable[dict[str, Any]]) -> list[Idle]:
-    """Return quota and what was taken of it, by ClusterQueue, flavor and resource."""
+    """Return quota and its taken part, by ClusterQueue, flavor and resource."""
     found: dict[tuple[str, str, str], Idle] = {}
     for row in rows:
         key = (str(row["cluster_queue"]), str(row["flavor"]), str(row["resource"]))
@@ -310,7 +310,7 @@ IDLE_HOLDERS = """
 SELECT namespace, name, cluster_queue, since, idle_seconds, resources FROM v_idle_holders
  WHERE cluster = :cluster ORDER BY since, group_id LIMIT :limit
 """
-"""Who holds quota now and runs nothing, longest first."""
+"""Groups that hold quota now and run nothing, longest first."""
 
 
 def idle_holders(

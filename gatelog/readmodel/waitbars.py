@@ -1,4 +1,4 @@
-"""Waits as bars: which reason held a group, when, and for how long, on one scale.
+"""Waits as bars: the reasons to wait of a group, when and for how long, on one scale.
 
     waits for                0 s                              5 m 1 s
     WaitingForReplacement    ················━━━················  15.4 s
@@ -6,7 +6,7 @@
 
 The scale runs from the group's first moment to the end of its last wait (now, while it waits).
 
-Invariant: every wait that is shown has at least one cell, and a bar is `WIDTH` cells long.
+Invariant: every shown wait has at least one cell, and a bar is `WIDTH` cells long.
 """
 
 from collections.abc import Sequence

@@ -115,7 +115,9 @@ LIFE_COLUMNS = f"""{GROUP_COLUMNS}, g.created_seq,
 _SEEN_COLUMNS = f"""{LIFE_COLUMNS},
        (SELECT sum(count(*)) OVER () || ' ' || n.reason {OF_GROUP}
          GROUP BY n.reason ORDER BY count(*) DESC, n.reason LIMIT 1) AS pods_not_running"""
-"""With what `LifeRow.not_running` reads: one column, as each one reads all pods of a group."""
+"""With the column for `LifeRow.not_running`: a single column, as each would read all pods of a
+group.
+"""
 
 ESTIMATED = f"""
   LEFT JOIN estimates e ON e.cluster = g.cluster AND e.group_id = g.id AND {STANDING}
@@ -182,7 +184,7 @@ SELECT {_SEEN_COLUMNS}
 
 
 def placed(page: str) -> str:
-    """Return the statement of those of a page of `group_page` that have a position."""
+    """Return the statement of the groups of a page of `group_page` that have a position."""
     return f"""
 SELECT x.*, q.position, q.local_position
   FROM ({page}) x JOIN v_queue_position q ON q.cluster = :cluster AND q.group_id = x.id

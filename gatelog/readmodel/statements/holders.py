@@ -1,4 +1,4 @@
-"""Who holds quota, at the moment or at another, who holds it idle, and who has to give it back.
+"""Holders of quota, now or at a past moment, idle holders, and groups that must give quota back.
 
 Invariant: an admission is open from `admitted_at` to `released_at`.
 """
@@ -101,13 +101,13 @@ SELECT a.released_at AS at, a.release_reason AS reason, g.id, g.namespace, g.nam
 
 
 class HoldingRow(HolderRow, frozen=True, kw_only=True):
-    """Who holds quota at a moment, and whether anything of it runs."""
+    """A holder of quota at a moment, and whether any pod of it runs."""
 
     id: str
     running: int
-    """Its pods that run."""
+    """Its running pods."""
     last_ran_at: datetime | None
-    """When the last of them that is over ended, within this admission."""
+    """When the last of its ended pods ended, within this admission."""
 
     @property
     def nothing_since(self) -> datetime | None:
@@ -116,7 +116,7 @@ class HoldingRow(HolderRow, frozen=True, kw_only=True):
 
 
 class TakenBackRow(msgspec.Struct, frozen=True):
-    """An admission that something else than its end took back, and whose it was."""
+    """An admission that was taken back by anything else than its end, and its group."""
 
     at: datetime
     reason: str

@@ -1,4 +1,4 @@
-"""Queues and other objects: what was folded of them, and lists with what they hold.
+"""Queues and other objects: their folded records, and lists with held quota.
 
 Invariant: column `folded` is the projector's own: `rows.ObjectRow` unpacks it.
 """

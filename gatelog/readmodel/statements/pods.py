@@ -1,10 +1,10 @@
-"""Pods of a group: all of them, and those that end, wait for a replacement or stay at their gate.
+"""Pods of a group: all pods, and pods that end, wait for a replacement or stay at their gate.
 
 Invariant: a pod was counted at a moment by its own times (`PODS_THEN`).
 """
 
 IS_ENDING = """gone_at IS NULL AND deleted_at IS NOT NULL AND ended_at IS NULL AND node <> ''"""
-"""Bound pods that are being deleted, and of which no kubelet has said that they have ended."""
+"""Bound pods that are being deleted and whose end no kubelet has reported."""
 
 ENDING = f"""
 SELECT name, node, deleted_at

@@ -1,4 +1,4 @@
-"""How far the read model is, which clusters it has, who writes to it, and since when it tells.
+"""The position of the read model, its clusters, its replicas, and the begin of its history.
 
 Invariant: one row for each cluster.
 """
@@ -17,7 +17,7 @@ SELECT seq, base, epoch, mode, at, written_at, published, folded
 """
 
 CLOCK = by_home(lambda d: clock(d, "cluster = :cluster"))
-"""View v_clock of one cluster, by database."""
+"""View v_clock for one cluster, by database."""
 
 CLUSTERS = "SELECT DISTINCT cluster FROM checkpoints ORDER BY cluster"
 

@@ -1,4 +1,4 @@
-"""Who had to go for whom, what that cost, and what it brought.
+"""Preemptions: victims and preemptors, cost and gain.
 
 Invariant: a side that `:own` may not see is "".
 """
@@ -8,7 +8,7 @@ from datetime import datetime
 import msgspec
 
 _VICTIM_SEEN, _PREEMPTOR_SEEN = (f":own IN ('', {side}.namespace)" for side in "dp")
-"""Whether a side may be named: `:own` is the one namespace that the asker sees, '' for all."""
+"""Whether a side may be named: `:own` is the user's only namespace, '' for all."""
 
 
 def _named(column: str) -> str:
@@ -46,8 +46,9 @@ SELECT d.issued_at, {_named("d.group_id")} AS victim_id,
   FROM page d JOIN groups p ON p.cluster = d.cluster AND p.id = d.preemptor_id
  ORDER BY d.issued_at DESC, d.id
 """
-"""The page comes first, and the view is asked of its rows by key: beside a left join SQLite works
-out all of it."""
+"""The page comes first, and the view is queried by the keys of its rows: beside a left join SQLite
+would compute all of it.
+"""
 
 PREEMPTED_SUMS = f"""
 SELECT {_named("d.namespace")} AS victim_namespace, {_named("v.cluster_queue")} AS victim_queue,
@@ -87,7 +88,7 @@ class PreemptorRow(msgspec.Struct, frozen=True):
 
 
 class PreemptedRow(msgspec.Struct, frozen=True):
-    """Who had to go, and for whom; "" for what is of a namespace that the asker may not see."""
+    """Victim and preemptor; "" for names in a namespace that the user may not see."""
 
     issued_at: datetime
     victim_id: str
@@ -101,7 +102,7 @@ class PreemptedRow(msgspec.Struct, frozen=True):
     lost_hours: dict[str, float] | None
     """What the victim had held, by resource; None: not seen, or the log does not say."""
     brought: str | None
-    """As `v_preemptions` says, also of a past moment: what came of it."""
+    """As in `v_preemptions`, also for a past moment: what followed."""
     admitted_after_seconds: float | None
     ran_seconds: float | None
 
@@ -109,7 +110,7 @@ class PreemptedRow(msgspec.Struct, frozen=True):
 class PreemptedSum(msgspec.Struct, frozen=True):
     """Preemptions of one namespace and ClusterQueue for another, added up.
 
-    Of namespaces that the asker may not see, one sum with "" for their names.
+    Namespaces that the user may not see are one sum, with "" for their names.
     """
 
     victim_namespace: str

@@ -1,4 +1,4 @@
-"""Which settings were said, and where the log began anew.
+"""Published settings, and where the log began anew.
 
 Invariant: in the order of the log.
 """

@@ -1,6 +1,6 @@
-"""What a group is short of, and who of its tree has it.
+"""What a group is short of, and its holders in the tree of cohorts.
 
-Invariant: only rows that are open are read.
+Invariant: only open rows are read.
 """
 
 from projector.schema.held_views import with_held

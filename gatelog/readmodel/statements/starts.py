@@ -1,4 +1,4 @@
-"""When groups are expected to start, by which forecast, and what came true.
+"""Expected starts of groups, their forecast, and actual starts.
 
 Invariant: of several estimates of a group at most one holds at any moment.
 """
@@ -47,7 +47,7 @@ class ForecastRow(msgspec.Struct, frozen=True):
 
 
 class EstimateRow(msgspec.Struct, frozen=True):
-    """An estimate, and what came true."""
+    """An estimate, and the actual start."""
 
     given_at: datetime
     expected_at: datetime | None

@@ -1,4 +1,4 @@
-"""What happened to a group: entries of its story, what let it in, what was decided.
+"""The story of a group: its entries, causes of its admissions, decisions.
 
 Invariant: where `:own_only` is 1 no group of another namespace is named.
 """
@@ -31,7 +31,7 @@ SELECT c.number, c.seq, c.at, c.cause, c.namespace, c.name, c.says, c.says_to_ow
 
 
 CAUSES = by_home(_causes)
-"""View v_admission_causes of one group, by database: the view itself reads all admissions."""
+"""View v_admission_causes for one group, by database: the view itself reads all admissions."""
 
 ENTRIES = f"""
 SELECT from_seq AS seq, 0 AS ord, from_at AS at, 'wait' AS source, 'Waiting' AS kind, reason,
@@ -83,7 +83,7 @@ SELECT d.rule, d.action, d.reason, min({decided(":own_only = 1")}) AS message,
 
 
 class DecidedRow(msgspec.Struct, frozen=True):
-    """Decisions of one rule with one reason, counted."""
+    """Decisions of one rule with the same reason, counted."""
 
     rule: str
     action: str

@@ -1,7 +1,7 @@
-"""Who waits, in which order and since when; how long groups waited. Now, and at a past moment.
+"""Waiting groups, their order and since when; how long groups waited. Now, and at a past moment.
 
-Theory. Now is asked of columns that say how things are, a past moment of the intervals that tables
-keep for ever.
+Theory. The present is read from columns of the present state, a past moment from intervals, which
+tables keep for ever.
 
 Invariant: a group has the same position here and in view `v_queue_position`.
 """
@@ -50,7 +50,7 @@ SELECT q.position
                                    WHERE cluster = :cluster AND id = :group_id)) q
  WHERE q.id = :group_id
 """
-"""As `v_queue_position` has it, which numbers all queues whatever is asked."""
+"""As in `v_queue_position`, which numbers all queues in any case."""
 
 _IN_LINE = """
 SELECT q.group_id AS id, q.namespace, q.name, q.queue, q.cluster_queue, q.priority,
@@ -80,7 +80,7 @@ SELECT g.cluster_queue, g.namespace, g.queue, 'admitted', count(*), NULL
  GROUP BY g.cluster_queue, g.namespace, g.queue
  ORDER BY 1, 2, 3, 4 LIMIT :limit
 """
-"""Groups that are pending, by stage, and those that are admitted."""
+"""Pending groups, by stage, and admitted groups."""
 
 _EXPECTED = "e.expected_at, e.latest_at, e.never"
 
@@ -97,7 +97,7 @@ SELECT g.id, g.namespace, g.name, g.queue, g.cluster_queue, g.priority,
   {USE}
  WHERE g.cluster = :cluster AND g.gone_at IS NULL AND {is_pending("g.state")}
    AND (g.cluster_queue = :queue OR :queue = ''))"""
-"""As `v_why_pending` has it, of one queue: the view numbers all queues whatever is asked."""
+"""As in `v_why_pending`, for one queue: the view numbers all queues in any case."""
 
 _AT = f"""
 WITH lived AS (
@@ -131,7 +131,7 @@ SELECT w.id, w.namespace, w.name, w.queue, w.cluster_queue, w.priority,
                 ORDER BY w.priority DESC, w.since, w.id) END AS position,
        w.reason, w.message, w.since
   FROM waited w)"""
-"""Who had preempted others, and who had used least, is not kept: only priority and time count."""
+"""Preemptors and least used queues of the past are not kept: only priority and time count."""
 
 _WAITING = """{line}
 SELECT g.*, {expected}
@@ -152,7 +152,7 @@ _SAME_QUEUE = """(SELECT o.cluster_queue FROM groups o
 POSITION_AT = f"""{swapped(_AT, ":queue OR :queue = ''", _SAME_QUEUE)}
 SELECT position FROM pending WHERE id = :group_id LIMIT 1
 """
-"""Position of a group in its ClusterQueue at a moment; null: it had none."""
+"""Position of a group in its ClusterQueue at a moment; null: none."""
 
 _WITHIN = "(namespace = :namespace OR :namespace = '')"
 
@@ -196,7 +196,8 @@ SELECT g.namespace, g.cluster_queue, coalesce(g.queued_at, g.created_at) AS sinc
 def waited(dialect: str, *, past: bool) -> str:
     """Return the statement of how long groups waited by ClusterQueue, as `WaitedRow`s.
 
-    Counted is who was admitted from parameter `since` to `at`, and who waits still at `at`.
+    It counts groups that were admitted from parameter `since` to `at`, and groups that still wait
+    at `at`.
     """
     d = home(dialect)
     micros = {
@@ -215,12 +216,13 @@ SELECT g.namespace, g.name, g.id, g.priority, a.admitted_at, count(*) OVER () AS
    AND a.queued_at > :since AND a.admitted_at > :since AND a.admitted_at <= :at
  ORDER BY a.admitted_at DESC, g.id LIMIT :limit
 """
-"""Who came to a ClusterQueue after a group that waits in it and was admitted, the newest
-first: those whom `overtaking` counts."""
+"""Groups that came to a ClusterQueue after a group that waits in it and were admitted, the newest
+first: `overtaking` counts them.
+"""
 
 
 class WaitingRow(msgspec.Struct, frozen=True):
-    """A group or pod that is pending; only one that waits for quota has a position."""
+    """A pending group or pod; only a group that waits for quota has a position."""
 
     id: str
     namespace: str
