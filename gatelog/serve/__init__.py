@@ -1,8 +1,9 @@
-"""What people see without a shell on our machine: the aggregated API.
+"""The aggregated API and the console, for people without a shell on our machine.
 
-Theory. A fourth deployment, without state, that reads the read model and nothing else. Who may see
-what is the API server's business: it says who asks (`access.frontproxy`), and is asked what they
-may (`access.reviewing`). Answers are Kubernetes objects and tables (`api`).
+Theory. A fourth deployment, without state, that reads the read model and nothing else.
+Authorisation belongs to the API server: its headers name the user (`access.frontproxy`), its
+reviews say what the user may see (`access.reviewing`). Answers are Kubernetes objects and tables
+(`api`).
 
     bootstrap            the composition root: certificates, database, server
     api                  paths, verbs, kinds, discovery, tables, watches

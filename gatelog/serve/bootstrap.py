@@ -1,12 +1,12 @@
 """Composition root of the serve deployment: builds the parts, serves until asked to stop.
 
-    API server ── who may be believed, reviews ──► server ──► people
+    API server ── trusted proxy, reviews ────────► server ──► people
     database ──── questions (read only) ──────────► server
 
-Health: ready means that the database answers and that the API server has said whose headers to
-believe; alive means that the process runs. What passes by itself is tried again.
+Health: ready means that the database answers and that the ConfigMap with the trusted front proxy
+was read; alive means that the process runs. Temporary failures are retried.
 
-Invariant: what was made here is closed here, in reverse order.
+Invariant: everything made here is closed here, in reverse order.
 """
 
 import asyncio
@@ -51,9 +51,9 @@ async def run_serve(
     """Serve until `stop` is set. `started` gets the port once it listens.
 
     Raises:
-        KubeError: the configuration cannot be used.
+        KubeError: the configuration is unusable.
         DatabaseError: there is no such database.
-        ListenError, CertificateError: it cannot be served as configured.
+        ListenError, CertificateError: the address or certificate of the settings is unusable.
     """
     async with AsyncExitStack() as stack:
         questions = Questions(database_url(settings), settings)
@@ -103,7 +103,7 @@ async def _renew_for_ever(
     certificates: Certificates,
     announced: asyncio.Event,
 ) -> None:
-    """Learn whom to believe, renew certificates, and announce our own authority; for ever."""
+    """Read the trusted front proxy, renew certificates, announce our own authority; for ever."""
     while True:
         wait_s = REFRESH_S
         problem = await _learn(kube, door, certificates)
@@ -122,7 +122,7 @@ async def _renew_for_ever(
 
 
 async def _learn(kube: KubeClient, door: Door, certificates: Certificates) -> str:
-    """Read whom to believe; return what is wrong. What was known before stays."""
+    """Read the trusted front proxy; return the problem. On failure the previous trust stays."""
     try:
         status, found = await kube.json("GET", CONFIG_MAP)
         if status == 404:

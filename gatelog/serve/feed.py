@@ -1,13 +1,13 @@
-"""What changed: one look at the database a second, however many people watch.
+"""Changes for watches: one query to the database a second, for any number of watches.
 
-Theory. A watch is sent lives of groups whose rows were written behind a position of the log.
-While there are watches, one task asks for the checkpoints and, when they moved, for what was
-written since; it keeps the last changes, from which every watch takes its own. A watch that begins
-further back than is kept asks once for itself.
+Theory. A watch is sent the lives of groups whose rows were written after a position of the log.
+While there are watches, one task reads the checkpoints and, when they moved, the rows written
+since; it keeps the last changes, and every watch filters them. A watch that begins before the kept
+changes makes one query of its own.
 
 A version of a watch is a position of the log.
 
-Invariant: nothing is asked without watches; what is kept is bounded.
+Invariant: without watches there are no queries; the kept changes are bounded.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ def changed(model: ReadModel, after: int) -> list[LifeRow]:
 
 
 class Feed:
-    """Changes for all who watch. Used within one event loop."""
+    """Changes for all watches. Used within one event loop."""
 
     def __init__(self, questions: Questions, poll_s: float = POLL_S) -> None:
         self._questions = questions
@@ -74,7 +74,7 @@ class Feed:
             TooOld: that version is too far back.
             Busy: the database does not answer.
         """
-        async with self._starting:  # two who come at once must not begin twice
+        async with self._starting:  # two concurrent watches must start one task
             if self._task is None:
                 self.version = self._floor = await self._questions.run(position)
                 self._kept.clear()

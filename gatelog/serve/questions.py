@@ -1,9 +1,9 @@
 """Questions to the database, off the event loop, few at a time.
 
-Theory. People who look must cost those who work nothing: `serve` has connections of its own, as
-many as the setting says, which cannot write, and every statement ends after
-`serve.statement_timeout_s`. A question that finds all connections busy waits; one that has waited
-as long as a statement may take is refused, so that a crowd makes no page slow for long.
+Theory. Readers must not slow the projector down: `serve` has read-only connections of its own, as
+many as the setting says, and every statement ends after `serve.statement_timeout_s`. A question
+waits while all connections are busy, at most as long as a statement may take, and is then refused,
+so that a crowd makes no page slow for long.
 
 Invariant: at most `connections` statements run at once.
 """
@@ -58,7 +58,7 @@ class Questions:
         self.model.close()
 
     async def run(self, question: Callable[[ReadModel], T]) -> T:
-        """Return what `question` finds; it gets the read model, in a thread.
+        """Return the result of `question`, which gets the read model, in a thread.
 
         Raises:
             Busy: no connection was free in time, or the statement took too long.
@@ -81,7 +81,7 @@ class Questions:
             self._slots.release()
 
     def _sentence(self, said: str) -> str:
-        """Return what users may read: not where the database is, nor what it says of itself."""
+        """Return an error for users, without the address and the words of the database."""
         if said.startswith(self.model.place):
             return said.replace(self.model.place, "the database", 1)
         return "the database does not answer: try again; the log of gatelog serve says why"

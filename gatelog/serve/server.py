@@ -1,10 +1,11 @@
-"""The HTTPS server: who asks, then what.
+"""The HTTPS server: authentication, then the request.
 
-Theory. One port serves the API server's front proxy and clients with a bearer token. Probes
-are answered to all. The size of a request is bounded, and no body is read but that of a trial:
-everything is read only. A connection that sends no head ends after seconds (`connections`).
+Theory. One port serves the API server's front proxy and clients with a bearer token. Probes are
+answered to all. The size of a request is bounded, and no body is read but that of a trial:
+everything is read only. A connection that sends no request head ends after some seconds
+(`connections`).
 
-Invariant: nothing but the probes is answered before it is known who asks.
+Invariant: only probes are answered before the caller is known.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -34,17 +35,17 @@ Ready = Callable[[], Awaitable[str]]
 
 
 class Door:
-    """Finds out who asks. `trust` is None until the API server has said whom to believe."""
+    """Finds out the caller. `trust` is None until the ConfigMap of the API server was read."""
 
     def __init__(self, reviews: Reviews) -> None:
         self.trust: Trust | None = None
         self._reviews = reviews
 
     async def caller(self, request: web.Request) -> Caller:
-        """Return who asks.
+        """Return the caller.
 
         Raises:
-            NotKnown: no user we know.
+            NotKnown: the request names no known user.
             CannotTell: the API server, which knows, does not answer.
         """
         trust = self.trust
@@ -66,7 +67,7 @@ class Door:
 async def _counted(
     answer: Callable[[web.Request], Awaitable[web.StreamResponse]], request: web.Request
 ) -> web.StreamResponse:
-    """Answer a request, and let its connection know that one is under way."""
+    """Answer a request, and let its connection know that a request is under way."""
     connection = request.protocol
     assert isinstance(connection, Connection)
     connection.begin()

@@ -1,8 +1,7 @@
-"""What was spent today, as a metric: sums of `gatelog usage` by ClusterQueue.
+"""Today's spending as a metric: sums of `gatelog usage` by ClusterQueue.
 
-Theory. The sums are one question to the database, too dear for every scrape, and for a process that
-is not scraped. So a scrape is given what the last question found, and has the next one asked,
-`EVERY_S` apart at least.
+Theory. The sums are one query, too dear for every scrape, and for a process that is not scraped. So
+a scrape gets the result of the last query and starts the next, `EVERY_S` apart at least.
 
 Invariant: the figures are those of `gatelog usage`, in base units and in seconds.
 """
@@ -50,7 +49,7 @@ class Spending:
 
 
 def today(model: ReadModel, now: datetime) -> dict[Labels, float]:
-    """Return what was spent on the day of `now`, by the family's labels."""
+    """Return the spending on the day of `now`, by the family's labels."""
     begin = now.replace(hour=0, minute=0, second=0, microsecond=0)
     return {
         (one.key or NONE, one.resource, what): in_base_units(one.resource, amount) / _MICROS

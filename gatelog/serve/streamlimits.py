@@ -1,13 +1,13 @@
 """How many watches and streams may be open at once: of all users, of each, and of each group.
 
-Theory. One user who opens all there is room for must not keep others out. So no user gets more than
-the setting `serve.streams_per_user`, nor more than is then still left for others: a user who has
-none is served as long as fewer users than there is room for have any. Whoever may change a
-namespace makes ServiceAccounts in it for nothing, so those of one namespace count as one user. And
-no group of users gets more than is left for those outside of it; groups of Kubernetes' own
-(`system:`), which all users are in, do not count.
+Theory. One user must not take all the room and keep others out. So a user gets at most
+`serve.streams_per_user`, and at most as many as then stay free for others: a user without streams
+is served as long as fewer users than there is room for have any. Editors of a namespace can create
+ServiceAccounts at no cost, so all ServiceAccounts of a namespace count as one user. And a group of
+users gets at most as many as stay free for users outside the group; Kubernetes' own groups
+(`system:`), which contain all users, do not count.
 
-Invariant: at most `most` are open; work per stream in the number of its user's groups, of which
+Invariant: at most `most` streams are open; work per stream is linear in its user's groups, of which
 `MOST_GROUPS` count.
 """
 
@@ -31,7 +31,7 @@ class NoRoom(Exception):
 
 
 class StreamLimiter:
-    """Counts what is open of `what` (a plural), `most` in all, `per_user` of each user."""
+    """Counts open `what` (a plural noun): at most `most` in all, `per_user` of each user."""
 
     def __init__(self, what: str, most: int, per_user: int) -> None:
         self._what = what
@@ -42,11 +42,11 @@ class StreamLimiter:
 
     @contextmanager
     def opened(self, user: str, groups: Sequence[str] = ()) -> Iterator[None]:
-        """Count one of a user, who is in these groups, as long as the context lasts.
+        """Count a stream of a user in these groups as long as the context lasts.
 
         Raises:
-            UserAtLimit: it would be one too many of this user, or of a group of theirs.
-            NoRoom: it would be one too many.
+            UserAtLimit: this user, or a group of theirs, has no stream left.
+            NoRoom: all streams are taken.
         """
         one, free = _one(user), self._most - self._total
         keys = [one, *(f"group {name!r}" for name in _counted(groups))]
@@ -76,7 +76,7 @@ class StreamLimiter:
 
 
 def _one(user: str) -> str:
-    """Return who counts as one: a user, or all ServiceAccounts of a namespace."""
+    """Return what counts as one user: a user, or all ServiceAccounts of a namespace."""
     if not user.startswith(_SERVICE_ACCOUNT):
         return f"user {user!r}"
     namespace = user.removeprefix(_SERVICE_ACCOUNT).partition(":")[0]

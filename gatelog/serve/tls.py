@@ -1,4 +1,4 @@
-"""Certificates: ours, and whose client certificates are believed.
+"""Certificates: our own, and the authority of trusted client certificates.
 
 Theory. The API server reaches us by the name of our Service and verifies the certificate against
 the caBundle of our APIServices. Either another system makes certificates (cert-manager; give the
@@ -32,14 +32,14 @@ log = get_logger("serve")
 
 
 class Api(Protocol):
-    """What is needed of the API server; `runtime.kube.KubeClient` is one."""
+    """The part of an API client that is used here, such as `runtime.kube.KubeClient`."""
 
     async def json(self, method: str, path: str, **options: Any) -> tuple[int, Any]:
         """Ask, and return status and decoded body."""
 
 
 class Certificates(ServerCertificate):
-    """What `serve` shows, and whose client certificates it believes."""
+    """The certificate of `serve`, and the authority of trusted client certificates."""
 
     def __init__(self, settings: Settings) -> None:
         chosen = settings.serve

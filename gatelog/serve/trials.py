@@ -1,10 +1,11 @@
-"""Manifests that people try: read, decided on in a thread, one at a time.
+"""Trials of manifests: read, decided on in a thread, one at a time.
 
 Theory. A trial reads the whole state and decides, which takes a tenth of a second of processor time
-for each thousand pods that are known. So one runs at a time, a user asks one at a time, and a state
-of more than `serve.trial_pods` pods is not read here. Of others a user is shown what `why` shows.
+for each thousand known pods. So one trial runs at a time, a user has one trial at a time, and a
+state of more than `serve.trial_pods` pods is not read here. A user sees as much of other users'
+groups as `why` shows.
 
-Invariant: nothing is written, and what is read is dropped with the answer.
+Invariant: nothing is written, and the state is dropped with the answer.
 """
 
 import asyncio
@@ -42,11 +43,12 @@ class Trials:
     async def answer(
         self, text: str, namespace: str, user: str, groups: Sequence[str], *, own_only: bool
     ) -> Answer:
-        """Return the answer to a manifest of one namespace, "" for any.
+        """Return the answer to a manifest of a namespace, "" for any.
 
         Raises:
-            Busy: the database does not answer, others are being answered, or nothing is known.
-            UserAtLimit, NoRoom: as of streams.
+            Busy: the database does not answer, other trials are being answered, or nothing is
+                known.
+            UserAtLimit, NoRoom: as for streams.
         """
         if not self._settings.serve.trial_pods:
             raise Busy("nothing is tried here: serve.trial_pods is 0")

@@ -25,7 +25,7 @@ def micro(at: datetime) -> str:
 
 
 def quota(resource: str, number: int) -> str:
-    """Return a quota, or what of one is free, as a Kubernetes quantity if it has a limit."""
+    """Return a quota, or its free part, as a Kubernetes quantity if it has a limit."""
     return UNLIMITED if number >= MAX_INT64 else amount(resource, number)
 
 

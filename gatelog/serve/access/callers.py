@@ -1,4 +1,4 @@
-"""Who asks, and what they ask to do.
+"""Callers, and the deeds that they ask for.
 
 Invariant: values only, hashable, so that an answer about them can be kept.
 """
@@ -7,7 +7,7 @@ from msgspec import Struct
 
 
 class Caller(Struct, frozen=True, kw_only=True):
-    """A user as the API server knows one. `extra` is sorted by key."""
+    """A user as the API server describes users. `extra` is sorted by key."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class NotKnown(Exception):
 
 
 class NotAllowed(Exception):
-    """The caller asks for what they may not see."""
+    """The caller lacks the right to see the object."""
 
 
 class CannotTell(Exception):

@@ -1,7 +1,7 @@
-"""Who asks, by the headers of the API server's front proxy.
+"""The caller, by the headers of the API server's front proxy.
 
 Theory. The API server passes a request on with a client certificate of an authority of its own, and
-says in headers who the user is. ConfigMap kube-system/extension-apiserver-authentication names the
+names the user in headers. ConfigMap kube-system/extension-apiserver-authentication names the
 authority, the names a certificate may bear, and the headers. TLS has verified the certificate
 against that authority before a request is read; here its name is compared and the headers are read.
 
@@ -26,11 +26,11 @@ _AUTHENTICATED = "system:authenticated"
 
 
 class TrustError(Exception):
-    """The ConfigMap does not say whom to trust; the message says what it lacks."""
+    """The ConfigMap names no trusted authority; the message says what the ConfigMap lacks."""
 
 
 class Trust(Struct, frozen=True):
-    """Whom to believe the headers of, and what they are called. `names` empty: any name."""
+    """The trusted front proxy and the names of its headers. `names` empty: any name."""
 
     authority: str
     names: frozenset[str] = frozenset()
@@ -41,10 +41,10 @@ class Trust(Struct, frozen=True):
 
 
 def read_trust(data: Mapping[str, str]) -> Trust:
-    """Return whom to trust, by the data of the ConfigMap.
+    """Return the trusted front proxy, by the data of the ConfigMap.
 
     Raises:
-        TrustError: no authority, or a list that is none.
+        TrustError: the authority is missing or invalid, or a value is not a list of strings.
     """
     authority = data.get("requestheader-client-ca-file", "")
     if not authority.strip():
@@ -83,12 +83,13 @@ def _listed(data: Mapping[str, str], key: str, default: tuple[str, ...]) -> tupl
 def caller_of(
     trust: Trust, certificate: Mapping[str, Any] | None, headers: CIMultiDictProxy[str]
 ) -> Caller | None:
-    """Return who asks, None if no header says so.
+    """Return the caller, None if no header names a user.
 
-    `certificate` is what TLS verified (`SSLSocket.getpeercert`), None or empty without one.
+    `certificate` is the client certificate that TLS verified (`SSLSocket.getpeercert`), else None
+    or empty.
 
     Raises:
-        NotKnown: headers of a front proxy from a client that is none.
+        NotKnown: a client that is not the front proxy sent its headers.
     """
     name = next((headers[key] for key in trust.user_headers if headers.get(key)), "")
     if not name:

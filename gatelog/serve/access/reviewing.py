@@ -1,8 +1,8 @@
-"""May they? The API server is asked, and its answer kept for some seconds.
+"""Authorisation by reviews of the API server, whose answers are kept for some seconds.
 
-Theory. Authorisation is delegated: a SubjectAccessReview for a user who is known, a TokenReview for
-one who brings a token. A page asks the same question many times, so answers are kept for
-ten seconds, refusals like permissions; those who ask at once share one review.
+Theory. Authorisation is delegated: a SubjectAccessReview for a known user, a TokenReview for a
+bearer token. A page asks the same question many times, so answers are kept for ten seconds,
+refusals like permissions; concurrent callers share one review.
 
 Invariant: only an answer of the API server allows anything; no answer is `CannotTell`, never a yes.
 Tokens are kept as digests.
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Api(Protocol):
-    """What is needed of the API server; `runtime.kube.KubeClient` is one."""
+    """The part of an API client that reviews use, such as `runtime.kube.KubeClient`."""
 
     async def json(self, method: str, path: str, *, body: Any = None) -> tuple[int, Any]:
         """Ask, and return status and decoded body."""
@@ -53,7 +53,7 @@ class Reviews:
             raise NotAllowed(f'User "{caller.name}" {deed.words}')
 
     async def may(self, caller: Caller, deed: Deed) -> bool:
-        """Tell whether `caller` may do it.
+        """Tell whether `caller` may do `deed`.
 
         Raises:
             CannotTell: the API server does not say.
@@ -61,10 +61,10 @@ class Reviews:
         return await self._allowed.get((caller, deed), lambda: self._review(caller, deed))
 
     async def caller(self, token: str) -> Caller:
-        """Return whose token it is.
+        """Return the user of a token.
 
         Raises:
-            NotKnown: no user's.
+            NotKnown: the token belongs to no user.
             CannotTell: the API server does not say.
         """
         if len(token) > _LONGEST_TOKEN:
@@ -135,7 +135,7 @@ class Kept(Generic[T]):
         self._asked: dict[Hashable, asyncio.Task[T]] = {}
 
     async def get(self, key: Hashable, ask: Callable[[], Awaitable[T]]) -> T:
-        """Return the answer that is kept, or ask; who asks meanwhile waits for the same answer."""
+        """Return the kept answer, or ask; concurrent callers wait for the same answer."""
         kept = self._found.get(key)
         if kept is not None and self._clock() < kept[0]:
             return kept[1]
@@ -157,4 +157,4 @@ class Kept(Generic[T]):
     def _over(self, key: Hashable, task: "asyncio.Task[T]") -> None:
         self._asked.pop(key, None)
         if not task.cancelled():
-            task.exception()  # seen by those who wait; without any it is dropped
+            task.exception()  # waiting callers see the exception; without them it is dropped

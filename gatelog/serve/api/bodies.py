@@ -1,4 +1,4 @@
-"""Bodies of requests: of what is tried, and of nothing else.
+"""Bodies of requests: only trials have them.
 
 Invariant: a body is bounded in size and in time.
 """

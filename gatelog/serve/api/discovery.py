@@ -1,4 +1,4 @@
-"""What there is: groups, versions and kinds, in the old documents and the aggregated one.
+"""Discovery: groups, versions and kinds, in the old documents and the aggregated document.
 
 Invariant: both forms list the same.
 """
@@ -15,7 +15,7 @@ _QUEUES = (("clusterqueues", "ClusterQueue", False), ("localqueues", "LocalQueue
 
 
 def wants_aggregated(accept: str) -> bool:
-    """Tell whether a client would rather have everything in one document."""
+    """Tell whether a client prefers the aggregated document."""
     first = accept.partition(",")[0]
     return {"g=apidiscovery.k8s.io", "v=v2", "as=APIGroupDiscoveryList"} <= set(first.split(";"))
 

@@ -1,10 +1,10 @@
-"""How groups are found: from rows to the Structs of `objects`.
+"""Groups: from rows of the read model to the Structs of `objects`.
 
-Theory. Each function asks the read model for one object or one page, in a thread. A kind that tells
-one thing about groups (history, reasons, admissions, positions) pages through groups and looks at
-each; a page of those is short, since each is a question of its own.
+Theory. Each function asks the read model for one object or one page, in a thread. A kind about one
+aspect of groups (history, reasons, admissions, positions) pages through groups and reads each group
+by a query of its own, so its pages are short.
 
-Invariant: reads only; what is made is bounded by the page's limit.
+Invariant: reads only; the page's limit bounds the result.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from gatelog.serve.api.selectors import equal, field_conditions, holds, label_co
 from gatelog.serve.words import amount, micro, rfc
 
 DETAILS = 50
-"""Objects of one page of a kind that asks a question for each."""
+"""Objects of a page of a kind that makes a query for each object."""
 T = TypeVar("T", bound=msgspec.Struct)
 
 
@@ -54,7 +54,7 @@ def lives(
     queued: bool = False,
     note: Note | None = None,
 ) -> tuple[list[LifeRow], PageStart | None]:
-    """Return a page of lives that are selected; those that are gone only if selected by that."""
+    """Return a page of selected lives; gone lives only if a selector names them or their state."""
     conditions, given = field_conditions(asked.fields)
     labels, label_values = label_conditions(asked.labels, model.dialect)
     if namespace:
@@ -94,7 +94,7 @@ def fields_of(row: LifeRow) -> dict[str, str]:
 
 
 def selected(row: LifeRow, namespace: str, asked: Listing) -> bool:
-    """Tell whether a life is one of those that are asked for."""
+    """Tell whether the namespace and selectors of a list select a life."""
     return (
         namespace in ("", row.namespace)
         and holds(asked.fields, fields_of(row))
@@ -179,9 +179,9 @@ def podgroup(row: LifeRow) -> o.PodGroup:
 
 
 def history(model: ReadModel, row: LifeRow, name: str = "") -> o.PodGroupHistory:
-    """Return what happened to a group, for who may see its namespace alone.
+    """Return the history of a group, for users who may see its namespace alone.
 
-    `name` of one of its pods: to that and to all of them.
+    `name` of a pod of the group: the entries of that pod and of the whole group.
     """
     pod = name if name not in ("", row.name, row.workload_name) else ""
     entries = [
@@ -221,7 +221,7 @@ def reasons(model: ReadModel, row: LifeRow, name: str = "") -> o.PodGroupReasons
 
 
 def explained(model: ReadModel, row: LifeRow, name: str = "") -> o.PodGroupReasons:
-    """Return the same with why the group is where it is, for who may see its namespace alone."""
+    """Return `reasons` with an explanation, for users who may see the group's namespace alone."""
     now = model.clock()
     said = lines(explain(model, row, now), now, own_only=True)
     explanation = [o.ExplanationLine(label=one.label, text=one.text) for one in said]

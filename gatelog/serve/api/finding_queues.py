@@ -1,8 +1,9 @@
-"""How queues are found: from rows of LocalQueues and ClusterQueues to the Structs of `objects`.
+"""Queues: from rows of LocalQueues and ClusterQueues to the Structs of `objects`.
 
-Theory. A page of queues asks once for all counts and once for all quotas, and divides the answers.
+Theory. A page of queues reads all counts by one query and all quotas by another, and divides the
+rows by queue.
 
-Invariant: reads only; what is made is bounded by the page's limit.
+Invariant: reads only; the page's limit bounds the result.
 """
 
 from collections import defaultdict
@@ -35,7 +36,7 @@ LATELY = timedelta(days=7)
 
 
 def queues_page(model: ReadModel, namespace: str, asked: Listing) -> Page:
-    """Return a page of LocalQueues with who waits and what is held."""
+    """Return a page of LocalQueues with their counts of groups and their usage."""
     rows, going_on = _objects(model, "LocalQueue", namespace, asked)
     counts = model.rows(CountRow, statements.waiting.COUNTS, _scope(namespace, ""))
     by_queue: dict[tuple[str, str], list[CountRow]] = defaultdict(list)
@@ -61,7 +62,7 @@ def queues_page(model: ReadModel, namespace: str, asked: Listing) -> Page:
 
 
 def cluster_queues_page(model: ReadModel, _: str, asked: Listing) -> Page:
-    """Return a page of ClusterQueues with quota, usage and who waits."""
+    """Return a page of ClusterQueues with quota, usage and counts of groups."""
     rows, going_on = _objects(model, "ClusterQueue", "", asked)
     counts: dict[str, list[CountRow]] = defaultdict(list)
     for count in model.rows(CountRow, statements.waiting.COUNTS, _scope("", "")):
@@ -105,7 +106,7 @@ def cluster_queue_of(row: ObjectRow) -> str:
 def cluster_queue(
     row: ObjectRow, counts: Iterable[CountRow], stood: Iterable[QuotaRow]
 ) -> o.ClusterQueueUsage:
-    """Return a ClusterQueue by who waits, its quota, and what of it is held, borrowed and lent."""
+    """Return a ClusterQueue with its counts of groups and its quota: held, borrowed and lent."""
     view = row.view
     return o.ClusterQueueUsage(
         kind="ClusterQueueUsage",

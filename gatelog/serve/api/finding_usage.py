@@ -68,7 +68,9 @@ def usage_of(model: ReadModel, namespace: str, day: str) -> list[o.NamespaceUsag
 
 
 def resource_hours(share: sums.Share, known: Rates | None) -> o.ResourceHours:
-    """Return a share as `gatelog usage` shows it: hours of cores, of GiB, of one of all else."""
+    """Return a share as `gatelog usage` shows it: in core hours, GiB hours, or unit hours of other
+    resources.
+    """
     hours = {
         word: float(sums.hours(share.resource, amount))
         for word, amount in share.spent.columns.items()
@@ -95,12 +97,12 @@ class Divided(msgspec.Struct, frozen=True, kw_only=True):
 def spent_by(
     model: ReadModel, by: str, since: datetime, until: datetime, namespace: str = "", step: str = ""
 ) -> Divided:
-    """Return what was spent by a key as `gatelog usage` counts it, by the rates that are set.
+    """Return spending by a key as `gatelog usage` counts it, by the rates of the settings.
 
-    `step`: by `hour` or `day`, too, of the same statement.
+    `step` (`hour` or `day`): the same by time, too.
 
     Raises:
-        Refused: 400, no such key.
+        Refused: 400, there is no such key.
     """
     if step and by in sums.STEPS:
         steps = spent_by(model, step, since, until, namespace).shares

@@ -97,7 +97,7 @@ class Handling:
         self._watches = StreamLimiter("watches", MOST_WATCHES, streams_per_user)
 
     async def answer(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        """Return the answer, whatever happens."""
+        """Return the answer; errors become refusals."""
         try:
             return await self._answer(request, caller)
         except Refused as refused:
@@ -201,7 +201,7 @@ class Handling:
         return reply(table.table(kind, [found], include, found.metadata.resource_version))
 
     async def _missing(self, asked: Path, kind: Kind) -> Refused:
-        """Return the refusal of a name, with what it may have been."""
+        """Return the refusal of a name, with a hint if a group or pod has that name."""
         missing = not_found(asked.group, kind.plural, asked.name)
         if not kind.namespaced or kind.plural in ("queueusages", "namespaceusages"):
             return missing

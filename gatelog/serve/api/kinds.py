@@ -1,4 +1,4 @@
-"""Our kinds as data: names, columns of their tables, and how they are found.
+"""Our kinds as data: names, columns of their tables, and the functions that find their objects.
 
 Theory. A request names a plural; everything else about it is a row here. Discovery, OpenAPI, tables
 and handling read these rows, so a kind is added in one place.
@@ -25,9 +25,9 @@ from gatelog.serve.words import ago, span
 
 
 class Column(Struct, frozen=True):
-    """A column of a table; those of priority 1 are shown by `-o wide`.
+    """A column of a table; `-o wide` also shows columns of priority 1.
 
-    `of` is a path from the object, or from a part of it where a part is a row, or says it of one.
+    `of` is a path or function of the object, or of a part where each part is a row.
     """
 
     name: str
@@ -419,7 +419,7 @@ KINDS: tuple[Kind, ...] = (
 )
 
 TRIAL = "podgrouptrials"
-"""Plural of what is created to be answered, like a review."""
+"""Plural of the kind that is created to be answered, like a review."""
 
 
 class Review(Served, frozen=True, kw_only=True):

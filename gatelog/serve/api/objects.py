@@ -1,10 +1,10 @@
-"""What the objects of group gatelog.io look like.
+"""The objects of group gatelog.io.
 
 Theory. One definition makes the JSON and the OpenAPI document that `kubectl explain` shows: field
 names and types are those of the Structs, descriptions their annotations. Fields that say nothing
 are left out, times are RFC 3339 in UTC, amounts are Kubernetes quantities.
 
-Invariant: objects are read only; but for a trial's manifest there is no field to set.
+Invariant: objects are read only; a trial's spec alone has fields to set.
 """
 
 from typing import Annotated, Any

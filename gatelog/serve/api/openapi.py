@@ -1,4 +1,4 @@
-"""OpenAPI documents, drawn from the types of the objects: what `kubectl explain` shows.
+"""OpenAPI documents, drawn from the types of the objects, for `kubectl explain`.
 
 Theory. The Structs of `objects` say names, types and descriptions; here they become schemas, with
 the mark by which kubectl finds the schema of a kind. The API server merges version 2 of all its

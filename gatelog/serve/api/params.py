@@ -1,7 +1,7 @@
 """Parameters of a request, read strictly.
 
-Theory. What the API server would refuse is refused here with the parameter's name and what is
-allowed; what it ignores is ignored. Sizes are bounded whatever is asked for.
+Theory. A parameter that the API server would refuse is refused here, with its name and the allowed
+values; a parameter that the API server ignores is ignored. Sizes are always bounded.
 
 Invariant: every wrong value is a `Refused` with 400 and a sentence.
 """
@@ -18,9 +18,9 @@ from gatelog.serve.api.selectors import Term, read_fields, read_labels
 from gatelog.serve.api.status import Refused, bad
 
 MOST = 500
-"""Objects of one page; more are continued."""
+"""Most objects of one page; a continue token leads to the next page."""
 MOST_ROWS = 100_000
-"""Rows of one statement that an answer is made of."""
+"""Most rows of a statement behind an answer."""
 _LONGEST = 4096
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _TRUE, _FALSE = ("1", "t", "true"), ("", "0", "f", "false")
@@ -84,7 +84,7 @@ def whole(query: Mapping[str, str], name: str, default: int) -> int:
     """Return a parameter that is a whole number from 0 on.
 
     Raises:
-        Refused: it is none.
+        Refused: the value is not a whole number.
     """
     text = query.get(name, "")
     if not text:
@@ -95,10 +95,10 @@ def whole(query: Mapping[str, str], name: str, default: int) -> int:
 
 
 def flag(query: Mapping[str, str], name: str) -> bool:
-    """Return a parameter that is yes or no.
+    """Return a boolean parameter.
 
     Raises:
-        Refused: it is neither.
+        Refused: the value is not a boolean.
     """
     text = query.get(name, "").lower()
     if text in _TRUE:

@@ -49,7 +49,7 @@ class Term(Struct, frozen=True):
     values: tuple[str, ...] = ()
 
     def holds(self, found: Mapping[str, str]) -> bool:
-        """Tell whether it holds of labels or fields."""
+        """Tell whether labels or fields satisfy the term."""
         value = found.get(self.key)
         match self.verb:
             case "in":
@@ -63,7 +63,7 @@ class Term(Struct, frozen=True):
 
 
 def holds(terms: tuple[Term, ...], found: Mapping[str, str]) -> bool:
-    """Tell whether all terms hold of labels or fields."""
+    """Tell whether labels or fields satisfy all terms."""
     return all(term.holds(found) for term in terms)
 
 

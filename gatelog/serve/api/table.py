@@ -1,7 +1,7 @@
 """Tables for kubectl: columns, and a row or several for each object.
 
-Theory. `kubectl get` asks for a Table (meta.k8s.io/v1) and prints what it gets; the object behind a
-row comes along as metadata, in full, or not at all, as it asks (`includeObject`).
+Theory. `kubectl get` asks for a Table (meta.k8s.io/v1) and prints its rows; the object behind a row
+comes along as metadata, in full, or not at all, by parameter `includeObject`.
 
 Invariant: every row has one cell per column.
 """
@@ -18,7 +18,7 @@ _INCLUDE = ("", "Metadata", "Object", "None")
 
 
 def wanted(accept: str) -> bool:
-    """Tell whether a table is what an Accept header would rather have."""
+    """Tell whether an Accept header prefers a Table."""
     for part in accept.split(","):
         words = {word.strip() for word in part.split(";")}
         if "application/json" in words or "*/*" in words:

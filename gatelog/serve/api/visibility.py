@@ -1,11 +1,11 @@
-"""visibility.kueue.x-k8s.io: who is pending in a queue, as Kueue serves it.
+"""visibility.kueue.x-k8s.io: the pending workloads of a queue, as Kueue serves them.
 
 Theory. Kueue's own server answers from its scheduler's memory; we answer the same questions from
 the read model, so that `kueuectl list pending-workloads` and dashboards made for Kueue work where
 our quota queues decide. Only the subresource `pendingworkloads` answers; the queues themselves are
 listed in discovery and cannot be read, as there.
 
-Invariant: positions count from 0 and are those of the whole queue, whatever part is asked for.
+Invariant: positions count from 0 in the whole queue, whatever `limit` and `offset` are.
 """
 
 from collections.abc import Mapping
@@ -52,10 +52,10 @@ class PendingWorkloadsSummary(Part, frozen=True, kw_only=True, omit_defaults=Fal
 
 
 def bounds(query: Mapping[str, str]) -> tuple[int, int]:
-    """Return limit and offset; negative ones count as 0, as Kueue has it.
+    """Return limit and offset; negative numbers count as 0, as in Kueue.
 
     Raises:
-        Refused: 400, one of them is no number.
+        Refused: 400, limit or offset is not a number.
     """
     limit, offset = _number(query, "limit", DEFAULT), _number(query, "offset", 0)
     return min(max(limit, 0), MOST), max(offset, 0)
@@ -74,7 +74,7 @@ def _number(query: Mapping[str, str], name: str, default: int) -> int:
 def pending(
     model: ReadModel, plural: str, namespace: str, name: str, limit: int, offset: int
 ) -> PendingWorkloadsSummary:
-    """Return who waits in a queue.
+    """Return the pending workloads of a queue.
 
     Raises:
         Refused: 404, there is no such queue.

@@ -1,16 +1,16 @@
-"""The console's addresses: rights, headers, forms of a page, and word that something changed.
+"""The console's addresses: rights, headers, forms of a page, and events of changes.
 
 Theory. A page needs a right that the API knows too: a user who may list podgroups of a namespace
-sees that namespace's pages, one who may see quota the others. On loopback without login (`gatelog
-up`, `gatelog demo --keep`) no rights are checked, and everything is shown to any user of the
-machine; requests that name another host are refused, so that no page of the web reaches it.
+sees that namespace's pages, a user who may see quota the other pages. On loopback without login
+(`gatelog up`, `gatelog demo --keep`) no rights are checked, and everything is shown to any user of
+the machine; requests that name another host are refused, so that no page of the web reaches it.
 
-A manifest that is tried comes in the one form that is posted. It changes nothing; a form of another
-site's page is refused all the same, since it would have the viewer's rights: browsers say in a
-header, which pages cannot set, whose page it is.
+The form for a trial's manifest is the only form that is posted. It changes nothing; a form on
+another site's page is refused all the same, since it would have the viewer's rights: browsers name
+the site in a header that pages cannot set.
 
-Invariant: every answer bears a strict Content-Security-Policy; nothing is written, no cookie set:
-those of the zone and of *mine* are the page's own script's.
+Invariant: every answer bears a strict Content-Security-Policy; nothing is written, and no cookie is
+set: the page's own script sets the cookies of the zone and of *mine*.
 """
 
 import asyncio
@@ -72,7 +72,7 @@ _ASSETS = {
     **{"console.js": "text/javascript", "charts.js": "text/javascript"},
 }
 _KEPT = {"Cache-Control": "private, max-age=31536000, immutable"}
-"""Of an asset whose address says what is in it: a browser asks for it once, not with each page."""
+"""Headers of an asset whose address has a hash of its content: browsers get it once."""
 _NAV = (
     ("/", "Overview"),
     ("/queues", "Queues"),
@@ -85,9 +85,9 @@ _NAV = (
     ("/health", "Health"),
 )
 _OF_ALL = ("/cohorts", "/topology", "/health")
-"""Pages for who may see quota: they are about all namespaces."""
+"""Pages for users who may see quota: they are about all namespaces."""
 _STILL = ("/try",)
-"""Pages that hear of no change, and are of no range of time."""
+"""Pages without events of changes and without a range of time."""
 _FORM = "application/x-www-form-urlencoded"
 log = get_logger("serve")
 _LOOPBACK = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d+)?")
@@ -95,12 +95,12 @@ _STREAM_S = 600
 MOST_STREAMS = 500
 
 SHARED_S = 1.0
-"""Seconds for which a page that was made is shown to others who ask for the same."""
+"""Seconds for which a page is shared with other users who ask for the same."""
 
 T = TypeVar("T")
 View = Callable[[Asked, PageView], Page]
 Found = tuple[Page, list[tuple[str, str]], int]
-"""A page, its statements with their titles, and how far the log was folded when it was made."""
+"""A page, its statements with their titles, and the projector's position when it was made."""
 _CHANGE = b"event: change\ndata: 1\n\n"
 
 _PARAMETERS = (
@@ -136,7 +136,7 @@ class Console:
         return f"/assets/{name}?v={self._versions[name]}"
 
     async def answer(self, request: web.Request, caller: Caller | None) -> web.StreamResponse:
-        """Return the answer, whatever happens."""
+        """Return the answer; errors become pages."""
         try:
             return await self._answer(request, caller)
         except Refused as refused:
@@ -183,7 +183,7 @@ class Console:
 
         def look(model: ReadModel) -> Found:
             asked = Asked(model)
-            # Before the view: what comes meanwhile is a change. A past moment hears of none.
+            # Before the view: later positions are changes. A page of a past moment has no changes.
             version = 0 if seen.at else position(model)
             return view(asked, seen), asked.statements, version
 
@@ -203,11 +203,11 @@ class Console:
     async def _shared(
         self, request: web.Request, seen: PageView, look: Callable[[ReadModel], T]
     ) -> T:
-        """Return what a question finds, or found within `SHARED_S` for another user.
+        """Return the result of `look`, or its result for another user within `SHARED_S`.
 
-        The caller's right was checked before; a page is the same for all who may see it, but
-        for links to pages of quota, groups that the overview names, and the zone of times. Who
-        was notified of a change is not shown a page from before it.
+        The caller's right was checked before; a page is the same for all who may see it, but for
+        links to pages of quota, groups that the overview names, and the zone of times. After an
+        event of a change a user never gets a page from before the change.
         """
         now = asyncio.get_running_loop().time()
         self._pages = {k: one for k, one in self._pages.items() if now - one[0] < SHARED_S}
@@ -232,7 +232,7 @@ class Console:
                 return lambda asked, seen: overview.overview(asked, seen, namespace)
             case ["queues"] if namespace:
                 await self._permit(caller, "queueusages", namespace)
-                await self._permit_any(caller, namespace)  # who waits there is named
+                await self._permit_any(caller, namespace)  # the page names waiting groups
                 return lambda asked, seen: queues.local_queues(asked, seen, namespace)
             case ["queues"]:
                 await self._quota(caller)
@@ -316,13 +316,13 @@ class Console:
             await self._reviews.permit(caller, _deed(plural, namespace, verb))
 
     async def _with_rights(self, seen: PageView, caller: Caller | None) -> PageView:
-        """Return what is asked for, with what the user may see of it."""
+        """Return the view with the user's rights to see quota and names."""
         quota = await self._may(caller, "clusterqueueusages", "")
         names = await self._may(caller, "podgroups", "")
         return structs.replace(seen, quota=quota, names=names)
 
     async def _may(self, caller: Caller | None, plural: str, namespace: str) -> bool:
-        """Tell whether the user may list a kind: which links are of use to them."""
+        """Tell whether the user may list a kind, to show only links that they may follow."""
         if self._reviews is None:
             return True
         assert caller is not None
@@ -344,7 +344,7 @@ class Console:
                         await response.write(_CHANGE if batch else b": still here\n\n")
             except (TimeoutError, TooOld, ConnectionError):
                 pass
-            except Exception:  # the answer has begun, so nothing else can be said
+            except Exception:  # the answer has begun, so its status cannot change
                 log.exception("page_failed", path=request.path)
             return response
 
@@ -419,7 +419,7 @@ def _read(request: web.Request, now: datetime) -> PageView:
         if len(value) > 500 or "\x00" in value:
             raise Refused(400, f"parameter {key[:40]!r} is longer than 500 bytes or holds a NUL")
         if len(request.query.getall(key)) > 1:
-            # So that nothing is checked of one value and found by the other.
+            # Rights must not be checked by one value while the page is found by the other.
             raise Refused(400, f"parameter {key[:40]!r} is given twice: once is allowed")
     zone = read_zone(_cookie(request, "zone"))
     at = read_moment(request.query.get("at", ""), now)
@@ -487,7 +487,7 @@ def _deed(plural: str, namespace: str, verb: str = "list") -> Deed:
 
 
 def _nav(seen: PageView, path: str, within: str) -> list[tuple[str, str, bool]]:
-    """Return links to the pages; who may see some namespaces only stays in this one."""
+    """Return links to the pages; users without rights to all namespaces stay in this namespace."""
     stays = dict.fromkeys(("/", "/queues"), not seen.quota) | dict.fromkeys(_OF_ALL, False)
     return [
         (

@@ -1,12 +1,12 @@
-"""Axes: where times and amounts lie, which round ones are labelled, and which words have room.
+"""Axes: positions of times and amounts, round ticks with labels, and room for words.
 
-Theory. A picture is as wide as its place while letters keep their size, so a position along it is
-per cent of the plot. Whether words have room is worked out for the narrowest plot, and for one that
-is wide: what has room there alone bears the class `wide`, which narrow places hide. Letters count
-as those of a wide font, so that any other leaves room.
+Theory. A picture is as wide as its place while letters keep their size, so positions are per cent
+of the plot's width. Room for words is worked out for the narrowest plot and for a wide plot: words
+that only fit the wide plot bear the class `wide`, which narrow places hide. Letters count as in a
+wide font, so that any other font leaves room.
 
-Invariant: ticks are round, in the zone of who looks; of labels that are shown together none
-overlaps another and none leaves the picture.
+Invariant: ticks are round, in the viewer's zone; labels that are shown together do not overlap and
+stay inside the picture.
 """
 
 from collections.abc import Iterable, Sequence
@@ -35,7 +35,7 @@ _MONDAY = datetime(1970, 1, 5, tzinfo=UTC)
 _WIDEST = datetime(2026, 11, 28, 22, 48, 8, tzinfo=UTC)
 _SHORTEST = timedelta(seconds=1)
 _SHORT_S, _LONG_S = 90, 20 * 3600
-"""Stories shorter than this have times with tenths of seconds, longer ones with days."""
+"""Axes shorter than `_SHORT_S` show tenths of seconds, longer than `_LONG_S` days."""
 
 
 def width(text: str) -> float:
@@ -87,7 +87,7 @@ def placed(labels: Sequence[Label], gap: float = _GAP) -> list[str | None]:
 
 
 def _apart(one: Label, other: Label, plot: float, gap: float) -> bool:
-    """Tell whether two labels have room in a plot so wide, and so in every wider one."""
+    """Tell whether two labels have room in a plot of width `plot`, and so in every wider plot."""
     (left, right), (begin, end) = one.box(plot), other.box(plot)
     return (right + gap <= begin and one.x <= other.x) or (end + gap <= left and other.x <= one.x)
 
@@ -140,14 +140,14 @@ class Time:
         return f"{day}{here:%H:%M}{seconds}"
 
     def ticks(self) -> list[Tick]:
-        """Return round times in order; those that are too fine for a narrow plot are `wide`."""
+        """Return round times in order; ticks too fine for a narrow plot are `wide`."""
         fine = self._step(WIDE, _STEPS)
         coarse = self._step(NARROW, [one for one in _STEPS if _divides(fine, one)])
         local = self.begin.astimezone(self.zone).replace(tzinfo=UTC)
         number = ceil(round((local - _MONDAY).total_seconds() / fine, 6))
         found: list[Tick] = []
         while (at := (here := _after(number, fine)).replace(tzinfo=self.zone)) <= self.end:
-            # A time that a change of the clock leaves out is none.
+            # A local time that a change of the clock leaves out gets no tick.
             if at.astimezone(UTC).astimezone(self.zone).replace(tzinfo=UTC) == here:
                 whole = number * fine / coarse
                 wide = abs(whole - round(whole)) > 1e-6
@@ -205,7 +205,7 @@ def _tick_words(here: datetime, step: float) -> str:
 
 
 class Amounts:
-    """An axis of amounts from zero up to `most`, with round ones marked."""
+    """An axis of amounts from zero up to `most`, with ticks at round amounts."""
 
     def __init__(self, resource: str, most: float, unit: str = "", lines: int = 4) -> None:
         self.of, self.sign = _scale(resource, most)
@@ -252,7 +252,7 @@ class Amounts:
 
 
 def _scale(resource: str, most: float) -> tuple[float, str]:
-    """Return by what amounts are divided to be said, and the sign of that."""
+    """Return the divisor of amounts in labels, and its unit prefix."""
     if is_bytes(resource):
         power = min(6, int(log10(max(most, 1)) / log10(1024)))
         return 1024.0**power, ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")[power]
@@ -260,7 +260,7 @@ def _scale(resource: str, most: float) -> tuple[float, str]:
     if resource == "cpu" and most < base:
         return 1.0, "m"
     power = max(0, min(6, int(log10(max(most / base, 1)) / 3)))
-    # Thousands are said as such up to a million.
+    # Amounts up to a million are written without a prefix for thousands.
     return (
         (base * 1000.0**power, ("", "", "M", "G", "T", "P", "E")[power])
         if power > 1

@@ -1,6 +1,6 @@
-"""The page of cohorts: who holds, borrows and lends what, at any moment of a window.
+"""The page of cohorts: quota held, borrowed and lent, at any moment of a window.
 
-Invariant: what each borrower owes adds up to what it borrows.
+Invariant: the debts of a borrower add up to the amount that it borrows.
 """
 
 from gatelog.readmodel import cohorts as pools
@@ -72,7 +72,7 @@ def _left_out(rest: list[Pool]) -> str:
 
 
 def _owing(owed: list[Debt], resource: str) -> str:
-    """Say who owes whom."""
+    """Return a sentence of debts: which queue borrows how much of which."""
     if not owed:
         return "No queue borrows."
     by: dict[str, list[str]] = {}

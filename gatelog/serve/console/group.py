@@ -1,6 +1,6 @@
-"""The page of one group: what is the case, its timeline, and everything known of it.
+"""The page of one group: its situation, its timeline, and everything known about it.
 
-Invariant: nothing is shown from after the moment that is looked at, but for what says so.
+Invariant: only parts that say so show anything from after the chosen moment.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ _DRAWN = 20_000
 
 
 def group(asked: Asked, seen: PageView, namespace: str, name: str) -> Page:
-    """Return a group: its picture, decisions, waits, who stood in the way, and its pods."""
+    """Return a group: its picture, decisions, waits, overtakers, preemptions, and pods."""
     life = _life(asked, seen, namespace, name)
     begin = life.created_at
     end = min(life.gone_at or life.finished_at or seen.moment, seen.moment)
@@ -92,7 +92,7 @@ def group(asked: Asked, seen: PageView, namespace: str, name: str) -> Page:
 
 
 def _axis(seen: PageView, begin: datetime, end: datetime) -> Time:
-    """Return the axis of a life, or of the part of it that the address chose."""
+    """Return the axis of a life, or of the part that the address chose."""
     chosen = seen.range if "range" not in seen.query else None
     if chosen is not None and begin < chosen.since < end:
         begin = chosen.since
@@ -123,7 +123,7 @@ def _ended(
     life: LifeRow,
     preempted: Sequence[PreemptedRow],
 ) -> list[picture.Mark]:
-    """Return when admissions were taken back, and why; a preemption leads to who came instead."""
+    """Return marks of evictions with their reasons; a preemption links to its preemptor."""
 
     def instead(at: datetime) -> str:
         """Return the link of the latest preemptor before a time that the viewer may see."""
@@ -167,7 +167,7 @@ def _life(asked: Asked, seen: PageView, namespace: str, name: str) -> LifeRow:
 
 
 def _standing(why: Explanation, seen: PageView) -> dict[str, Any]:
-    """Return what is the case, what to do about it, and the lines that are left."""
+    """Return the group's situation, what to do about it, and the remaining lines."""
     said = lines(why, seen.moment, own_only=not seen.quota)
     until = next((n for n, one in enumerate(said) if n and one.label), len(said))
     to_do = next((n for n, one in enumerate(said) if one.label == "it takes"), None)
@@ -182,7 +182,7 @@ def _standing(why: Explanation, seen: PageView) -> dict[str, Any]:
 def _overtakers(
     asked: Asked, seen: PageView, life: LifeRow, waits: Sequence[WaitRow]
 ) -> list[OvertakerRow]:
-    """Return who came to its ClusterQueue after it and was admitted, the newest first."""
+    """Return groups queued after this group in its ClusterQueue and admitted, newest first."""
     still = [one for one in waits if one.to_at is None or one.to_at > seen.moment]
     if not still or not life.cluster_queue:
         return []

@@ -1,6 +1,6 @@
-"""The page that finds groups: a list to work with, or what it adds up to by a label.
+"""The page that finds groups: a list to work with, or its sums by a label.
 
-Invariant: counts, sums and the list are of one set; a view is its address.
+Invariant: counts, sums and the list are of one set; the address holds the whole view.
 """
 
 from collections import defaultdict
@@ -122,7 +122,7 @@ def groups(asked: Asked, seen: PageView) -> Page:
 
 
 def suggested(asked: Asked, seen: PageView) -> list[dict[str, str]]:
-    """Return groups, and queues for who may see them, whose name or label holds the words."""
+    """Return groups (and queues, if the user may see them) whose name or label holds the words."""
     search, words = read_search(asked, seen), seen.query.get("name", "").strip().lower()
     if not words:
         return []
@@ -206,7 +206,7 @@ def _sorts(seen: PageView, search: Search) -> dict[str, tuple[str, str]]:
     now = search.chosen["sort"] or "age"
     found = {}
     for order in ("name", "wait", "use", "age"):
-        to = "oldest" if order == now == "age" else order  # the other way round, if there is one
+        to = "oldest" if order == now == "age" else order  # only age has a reverse order
         mark = {"age": " ↓", "oldest": " ↑"}.get(now, " ↓") if now in (order, to) else ""
         found[order] = _link(seen, search, sort=to), mark
     return found

@@ -1,4 +1,4 @@
-"""The page operators look at: how far the projector is, what is parked, what is missing.
+"""The page for operators: the projector's position, parked events, missing outcomes.
 
 Invariant: read only.
 """
@@ -13,7 +13,7 @@ from gatelog.serve.console.view import ROWS, PageView
 
 
 def health(asked: Asked, seen: PageView) -> Page:
-    """Return what operators look at: how far the projector is, what is parked, what is missing."""
+    """Return the page for operators: the projector's position, parked events, missing outcomes."""
     given = {"limit": ROWS}
     unresolved = asked.rows(
         "decisions without outcome", UnresolvedRow, statements.stuck.UNRESOLVED, given

@@ -1,7 +1,7 @@
-"""The first page: what waits and holds, how long waits were, what was preempted, who must act.
+"""The first page: groups that wait and hold, lengths of waits, preemptions, and who must act.
 
-Invariant: its numbers are those of the pages that it leads to; who sees one namespace only is shown
-what is that namespace's, and who may see queues only no group.
+Invariant: its numbers equal those of the pages behind its links; a user with rights to one
+namespace sees only that namespace, and a user with rights to queues alone sees no group.
 """
 
 from collections import defaultdict
@@ -24,7 +24,7 @@ from gatelog.serve.console.view import PageView, Range, ordered
 from gatelog.serve.words import amount, quota
 
 _MOST = 12
-"""Groups that somebody must act on, of which each is shown."""
+"""Most blocked groups, and most idle groups, that are shown."""
 
 
 class Line(Struct, kw_only=True):
@@ -51,7 +51,7 @@ _ORDERS: dict[str, Callable[[Line], Any]] = {
 
 
 def overview(asked: Asked, seen: PageView, namespace: str = "") -> Page:
-    """Return what is the case, and what the range brought, of all or of a namespace."""
+    """Return the present state and the events of the range, of all namespaces or of one."""
     window = seen.window()
     sums, rows = preempted(asked, seen, window, namespace)
     lines = _lines(asked, seen, window, namespace)

@@ -32,13 +32,13 @@ class PodRow(Struct, frozen=True, gc=False):
 
     @property
     def born_at(self) -> datetime:
-        """When it came to be: creation counts whole seconds, and the log saw it within that one."""
+        """When the pod was created: `seen_at` if within the whole second of `created_at`."""
         seen = self.seen_at
         within = seen is not None and _NONE <= seen - self.created_at < _SHORTEST
         return seen if seen is not None and within else self.created_at
 
     def as_of(self, moment: datetime) -> "PodRow":
-        """Return it as it was at a moment: what came later had not come."""
+        """Return the pod as it was at a moment, without later times."""
 
         def by_then(at: datetime | None) -> datetime | None:
             return at if at is not None and at <= moment else None
@@ -58,7 +58,7 @@ class PodRow(Struct, frozen=True, gc=False):
 
 
 class Span(Struct, frozen=True):
-    """A phase of a pod from one time to another."""
+    """A phase of a pod with its begin and end."""
 
     phase: str
     begin: datetime

@@ -1,12 +1,13 @@
-"""Pictures: a group's timeline, what a queue held, what was taken, and a cohort, as SVG.
+"""Pictures: a group's timeline, a queue's and a cohort's quota, and usage, as SVG.
 
-Theory. Every picture is drawn on the axes of `axis`. A group is drawn over time: on top what it
-waited for, below its pods. Few pods have a lane each; many become one area per phase, whose height
-is how many pods were in it, so that a group of 10,000 costs what one of 60 does. What has a value
-has a `title`, which a pointer shows and charts.js reads out, moved to by keys.
+Theory. Every picture is drawn on the axes of `axis`. A group is drawn over time: on top its reasons
+to wait, below its pods. Few pods have a lane each; many become one area per phase, whose height is
+the number of pods in the phase, so that a group of 10,000 pods costs no more than a group of 60.
+Shapes with a value have a `title`, which a pointer shows and charts.js reads out at the key's
+position.
 
-Invariant: the number of elements is bounded whatever is drawn; nothing is drawn by style, only by
-class and position, so that no page needs inline styles.
+Invariant: the number of elements is bounded; elements are drawn by class and position alone, so
+that no page needs inline styles.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,7 +34,7 @@ _TOP, _FOOT = 18, 20
 _LANE, _BAND, _AREA, _BAR = 16, 30, 200, 34
 _MOST_BANDS, _MOST_REASONS = 200, 8
 _APART = 100 * 14 / NARROW
-"""Marks that are nearer than this become one, in per cent."""
+"""Marks nearer than this become one mark, in per cent."""
 _SPENT = {"running": "running", "failed": "wasted", "starting": "held"}
 _QUOTA = {
     "held": "held of its own quota",
@@ -41,7 +42,7 @@ _QUOTA = {
     "lent": "lent to its cohort",
 }
 _SIGNS = {"changed": "◆", "evicted": "↺"}
-"""Signs of marks by kind; where marks become one, its sign is the first of these."""
+"""Signs of marks by kind; merged marks have the first sign in this order."""
 
 
 class Mark(Struct, frozen=True):
@@ -113,13 +114,13 @@ def described(pods: Sequence[PodRow], waits: Sequence[WaitRow]) -> str:
 
 
 def _piece(axis: Time, begin: datetime, end: datetime, **attributes: Any) -> dict[str, Any]:
-    """Return the attributes of a box from one time to another."""
+    """Return the attributes of a box from `begin` to `end`."""
     x = axis.x(begin)
     return {"x": f"{x}%", "width": f"{max(round(axis.x(end) - x, 3), 0.15)}%", **attributes}
 
 
 def _marks(axis: Time, marks: Sequence[Mark], height: int) -> Html:
-    """Return lines for marks, each with its sign on top; what is near becomes one."""
+    """Return lines for marks, each with its sign on top; near marks become one."""
     together: list[list[Mark]] = []
     for mark in sorted(marks, key=lambda mark: (mark.at, mark.words)):
         if axis.begin <= mark.at <= axis.end:
@@ -153,7 +154,7 @@ def _word(label: Label, name: str | None) -> Html | None:
 
 
 def _counted(some: Sequence[Mark]) -> str:
-    """Return the words of marks that became one."""
+    """Return the words of merged marks."""
     kinds = dict.fromkeys(one.words for one in some)
     return some[0].words if len(kinds) == 1 == len(some) else f"{len(some)}×"
 
@@ -191,7 +192,7 @@ def _band(axis: Time, wait: WaitRow, y: int) -> Html:
 
 
 def _lane(axis: Time, pod: PodRow, y: int) -> Html:
-    """Return the lane of a pod; what it was after its end is a thin line."""
+    """Return the lane of a pod; phases after its end are thin lines."""
     bars = []
     for one in spans(pod, axis.end):
         if one.end <= axis.begin:
@@ -246,7 +247,7 @@ def _area(name: str, low: Sequence[float], high: Sequence[float], pillar: Amount
 
 
 def _hits(axis: Time, said: Sequence[str], step: timedelta, top: int, bottom: int) -> Html:
-    """Return what a pointer meets: a box with its words for each run of steps that say the same.
+    """Return boxes for a pointer: for each run of steps with the same words, a box with a title.
 
     A busy day has a box for each step, so they are written in one go.
     """
@@ -307,7 +308,7 @@ def _drawn(quotas: Sequence[int], *others: Sequence[int]) -> list[int]:
 
 
 def usage(title: str, series: Series, axis: Time, marks: Sequence[Mark] = ()) -> Html:
-    """Return what was held, borrowed and lent over time as areas, with the quota as a line."""
+    """Return quota held, borrowed and lent over time as areas, with the nominal quota as a line."""
     top, bottom = _TOP, _TOP + 120
     nominal, held = _drawn(series.nominal, series.held), _drawn(series.held, series.nominal)
     pillar = Amounts(series.resource, max([*nominal, *held, 1]))
@@ -370,7 +371,7 @@ def spent(
     axis: Time,
     step: timedelta,
 ) -> Html:
-    """Return what was taken in each step as stacked bars; parts are named as their classes."""
+    """Return usage in each step as stacked bars; parts are named as their classes."""
     top, bottom = _TOP, _TOP + 120
     pillar = Amounts("", max([sum(parts.values()) for _, parts in bars] + [1e-9]), unit)
     drawn = []
@@ -399,9 +400,9 @@ def spent_legend() -> Html:
 
 
 def pool(title: str, found: Pool) -> Html:
-    """Return a cohort as bars on one scale: held of one's own, lent, idle, and borrowed beyond it.
+    """Return a cohort as bars on one scale: own quota held, lent and idle, and borrowed quota.
 
-    What each bar says is above it in numbers, so it reads without colour.
+    The numbers of each bar are written above the bar, so it reads without colour.
     """
     counts = [(one.held, one.borrowed, one.lent) for one in found.members]
     nominals = _drawn([one.nominal for one in found.members], *counts)

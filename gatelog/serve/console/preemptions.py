@@ -1,6 +1,6 @@
-"""The page of preemptions: who had to go, for whom, what it cost and what it brought.
+"""The page of preemptions: preempted groups, their preemptors, cost and benefit.
 
-Invariant: read only; who sees one namespace only is shown no name of another.
+Invariant: read only; a user with rights to one namespace sees no name of another.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ _WEEK = timedelta(days=7)
 
 
 def preemptions(asked: Asked, seen: PageView) -> Page:
-    """Return who was preempted for whom in the range, a week unless named: sums, then each."""
+    """Return the preemptions of the range (a week by default): sums, then each."""
     namespace = seen.query.get("namespace", "")
     window = seen.window(_WEEK)
     sums, rows = preempted(asked, seen, window, namespace)

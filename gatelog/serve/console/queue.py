@@ -1,6 +1,6 @@
-"""The page of one ClusterQueue: quota over time, who waits, who holds.
+"""The page of one ClusterQueue: quota over time, waiting groups, and holders.
 
-Invariant: the end of its chart is what its table says.
+Invariant: the end of its chart equals the numbers of its table.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ _MOST_MARKS = 2000
 
 
 def queue(asked: Asked, seen: PageView, name: str) -> Page:
-    """Return one ClusterQueue: who waits, who holds, and what was held in the last day."""
+    """Return one ClusterQueue: waiting groups, holders, and usage over the window."""
     named = finding_queues.queue_objects(asked.model, "ClusterQueue", "", name, limit=1)
     if not named:
         raise Refused(404, f"there is no ClusterQueue {name}")
@@ -85,7 +85,7 @@ def _taken_back(asked: Asked, seen: PageView, given: Mapping[str, Any]) -> list[
 def _charts(
     series: Sequence[quota.Series], axis: Time, marks: Sequence[picture.Mark]
 ) -> list[Markup]:
-    """Draw what was held over time, a chart for each flavor and resource."""
+    """Draw quota held over time, a chart for each flavor and resource."""
     step = age(axis.seconds / quota.STEPS)
     begin, end = (f"{at.astimezone(axis.zone):%Y-%m-%d %H:%M}" for at in (axis.begin, axis.end))
     times = f"held from {begin} to {end}, as it stood every {step}"

@@ -25,7 +25,7 @@ _MOST_CARDS = 200
 
 
 def queues(asked: Asked, seen: PageView) -> Page:
-    """Return ClusterQueues: quota, what is held, who waits."""
+    """Return ClusterQueues: quota, usage, and the number of waiting groups."""
     objects = finding_queues.all_queues(asked.model)
     stood: dict[str, list[QuotaRow]] = defaultdict(list)
     for one in asked.model.quota("ClusterQueue", at=seen.at, note=asked.note):
@@ -51,7 +51,7 @@ def queues(asked: Asked, seen: PageView) -> Page:
 
 
 def local_queues(asked: Asked, seen: PageView, namespace: str) -> Page:
-    """Return the LocalQueues of a namespace: what its groups hold, and who of them waits."""
+    """Return the LocalQueues of a namespace: what its groups hold, and its waiting groups."""
     objects = finding_queues.all_queues(asked.model, "LocalQueue", namespace)
     stood: dict[str, list[QuotaRow]] = defaultdict(list)
     for one in asked.model.quota("LocalQueue", namespace, at=seen.at, note=asked.note):

@@ -1,10 +1,10 @@
-"""Pages from templates: what is shown is handed to a template, which escapes it.
+"""Pages from templates, which escape the data that they show.
 
-Theory. A page has one template, which gets what was found and the address (`seen`); the macros of
-`parts.html` are what pages share. A page's body is a fragment, which the frame (`frame.html`) puts
-between header and footer.
+Theory. A page has one template, which gets the rows found and the address (`seen`); pages share the
+macros of `parts.html`. A page's body is a fragment, which the frame (`frame.html`) puts between
+header and footer.
 
-Invariant: a template that names what it was not given fails; text is escaped unless it is Markup.
+Invariant: a template that uses an undefined name fails; text is escaped unless it is Markup.
 """
 
 from collections.abc import Callable, Mapping
@@ -63,7 +63,7 @@ def page(title: str, data: Any, seen: PageView, template: str, **shown: Any) -> 
 
 
 def render(template: str, seen: PageView, **shown: Any) -> Markup:
-    """Return what a template makes of an address and of what was found."""
+    """Return a template rendered with an address and `shown`."""
     return Markup(environment().get_template(f"{template}.html").render(seen=seen, **shown))
 
 
@@ -95,13 +95,14 @@ def environment() -> Environment:
 
 Field = str | int
 Columns = Mapping[str, Field | Callable[[Any], Any] | tuple[Callable[[Any], Any], Field]]
-"""Of each column its heading, and what it shows of a row: a field (of a list its number), a
-function or macro that gets the row, or one with the field that it gets."""
+"""Columns by heading. A value is a field of the row (for a list the number of the item), a function
+or macro of the row, or a pair: a function and the field that it gets.
+"""
 
 
 def cells(columns: Columns, row: Any) -> list[tuple[str, Any, str]]:
-    """Return of each cell of a row its heading, what it shows, and its class: a sentence needs
-    room, and a phone leaves out what is empty.
+    """Return heading, content and class of each cell of a row. By their class sentences get more
+    room, and phones hide empty cells.
     """
     found = [(label, _shown(shown, row)) for label, shown in columns.items()]
     return [(label, words, _class(words)) for label, words in found]

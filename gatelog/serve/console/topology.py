@@ -1,7 +1,7 @@
-"""The page of topologies: which rack and node has what free, who has the rest, at any moment.
+"""The page of topologies: free capacity of racks and nodes, and its holders, at any moment.
 
-Invariant: what a box says of free and held is of its own nodes alone; at most `SHOWN` boxes of a
-level are drawn, and how many more there are is said.
+Invariant: the amounts of a box are sums of its own nodes alone; at most `SHOWN` boxes of a level
+are drawn, with the number of the rest.
 """
 
 from typing import Any
@@ -46,7 +46,7 @@ def topology(asked: Asked, seen: PageView) -> Page:
 
 
 def _box(one: FlavorRoom, room: Room, left: dict[int, int]) -> dict[str, Any]:
-    """Return what is shown of a domain, and of those below it as far as boxes are left."""
+    """Return the box of a domain, and boxes of domains below it as far as `left` allows."""
     measure = one.measure
     total, free = (each.get(measure, 0) for each in (room.total, room.free))
     words = f"{amount(measure, free)} of {amount(measure, total)} {measure} free"

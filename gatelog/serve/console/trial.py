@@ -1,6 +1,6 @@
-"""Would it start: a form for a manifest, and what would become of it.
+"""The page of trials: a form for a manifest, and whether its pods would start.
 
-Invariant: the form is an answer to a GET; a manifest comes in a POST, and is kept nowhere.
+Invariant: GET answers with the form; POST brings a manifest, which is kept nowhere.
 """
 
 from gatelog.readmodel.asked import Asked

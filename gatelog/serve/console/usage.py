@@ -1,4 +1,4 @@
-"""The page of usage: what was used, held, wasted and waited for.
+"""The page of usage: resource hours used, held, wasted and waited for.
 
 Invariant: amounts are those of `gatelog usage`.
 """
@@ -114,7 +114,7 @@ def _groups(seen: PageView, by: str, key: str, namespace: str) -> str:
 
 
 def _beside(seen: PageView, kept: Mapping[str, Any]) -> tuple[str, str]:
-    """Return links to the days before and after, "" for one that is to come."""
+    """Return links to the day before and the day after, "" for a future day."""
     day = seen.moment.date()
 
     def other(to: date) -> str:
@@ -160,7 +160,7 @@ def _numbers(one: sums.Share, *, priced: bool) -> dict[str, Any]:
 def _charts(
     periods: Sequence[sums.Share], window: Range, period: str, seen: PageView
 ) -> list[Markup]:
-    """Return a chart per resource: what was taken in each hour or day."""
+    """Return a chart per resource: usage in each hour or day."""
     resources = list(dict.fromkeys(one.resource for one in periods))[:_DRAWN]
     step = timedelta(hours=1) if period == "hour" else DAY
     axis = Time(window.since, max(window.until, window.since + step), zone=seen.zone)

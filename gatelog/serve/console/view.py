@@ -1,9 +1,9 @@
-"""What an address says: the moment, the range of time, where in a list.
+"""The view that an address describes: the moment, the range of time, the offset in a list.
 
-Theory. A range is chosen in the header and kept by every link. It ends now, so that the page is
-live, or before: then its end is the moment that the page tells of, unless `at` names another.
+Theory. A range is chosen in the header and kept by every link. It ends now, and the page is live,
+or earlier: then its end is the moment of the page, unless `at` names another.
 
-Invariant: a link keeps the moment and the range of the page that it is on.
+Invariant: a link keeps the moment and the range of its page.
 """
 
 import re
@@ -100,10 +100,10 @@ class PageView(Struct, frozen=True, kw_only=True):
         return Range(begin, end)
 
     def window(self, span: timedelta = DAY) -> Range:
-        """Return the range that the address names, or what is so long before the moment.
+        """Return the range of the address, or a `span` up to the moment.
 
         Raises:
-            Refused: 400, the range cannot be read.
+            Refused: 400, the range is malformed.
         """
         return self.range or Range(self.moment - span, self.moment)
 
@@ -159,7 +159,7 @@ def ordered(
 
 
 def read_zone(name: str) -> tzinfo:
-    """Return the zone of an IANA name, UTC for what is none."""
+    """Return the zone of an IANA name, UTC for unknown names."""
     try:
         return ZoneInfo(name) if name else UTC
     except (KeyError, ValueError, OSError):

@@ -1,4 +1,4 @@
-"""Who is pending: the rows of a queue, and how old its forecast is.
+"""Pending groups: the rows of a queue, and the age of its forecast.
 
 Invariant: positions and stages are those of `gatelog.readmodel.statements.waiting`.
 """
@@ -17,7 +17,7 @@ from gatelog.serve.console.view import PageView
 def who_waits(
     asked: Asked, seen: PageView, queue: str, limit: int, offset: int, namespace: str = ""
 ) -> list[WaitingRow]:
-    """Return who is pending in a ClusterQueue ("": in all), in its order."""
+    """Return the pending groups of a ClusterQueue ("": of all), in the order of the queue."""
     given = {"queue": queue, "namespace": namespace, "limit": limit, "offset": offset}
     query = statements.waiting.WAITING_AT if seen.at else statements.waiting.WAITING_NOW
     rows = asked.rows("who waits", WaitingRow, query, {**given, "at": seen.moment})

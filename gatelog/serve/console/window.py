@@ -1,8 +1,8 @@
-"""The window of time that a page draws, and the slider that goes through it.
+"""The window of time that a page draws, and its slider.
 
-Theory. Who looks at a page wants the range in which something happened. Where the address names
-none, a window is the shortest of `WINDOWS` that has the whole log; where none has, a day. It
-neither begins before the log does nor ends long after it.
+Theory. Viewers want the range in which something happened. Where the address names no range, the
+window is the shortest of `WINDOWS` that contains the whole log, else a day. It begins no earlier
+than the log and ends soon after the log.
 
 Invariant: a window ends after it begins.
 """
@@ -23,13 +23,13 @@ _STEPS = 400
 
 
 def fitting(asked: Asked, seen: PageView, *, around: bool = False) -> Range:
-    """Return the range that an address names, or one that fits the log.
+    """Return the range of an address, or a range that fits the log.
 
-    It ends at the moment that is looked at, or now (`around`) if that moment is within; where
-    nothing has happened for a day, with the log.
+    The range ends at the chosen moment, or now (`around`) if that moment is within; where nothing
+    has happened for a day, with the log.
 
     Raises:
-        Refused: 400, the range cannot be read.
+        Refused: 400, the range is malformed.
     """
     (story,) = asked.rows("the log", StoryRow, statements.position.STORY, {"limit": 1})
     chosen = seen.range
