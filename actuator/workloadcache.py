@@ -45,7 +45,7 @@ class Guess:
 
 
 class Look(NamedTuple):
-    """What a patch without a read depends on."""
+    """The facts about a pod that a patch without a read depends on."""
 
     annotated: bool
     """The pod has annotations."""

@@ -22,9 +22,9 @@ from rich.console import Console
 from rich.table import Table
 
 RATES = frozenset({"events/s", "deltas/s", "decisions/s", "creates/s"})
-"""Units of which more is better; of all others less is."""
+"""Units in which more is better; in all others less is."""
 HISTORY = 6
-"""Commits of which a figure is kept."""
+"""Commits for which a figure is kept."""
 
 
 class Figure(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -91,7 +91,7 @@ def read(path: Path) -> list[Figure]:
 def kept(known: Iterable[Figure], measured: Iterable[Figure]) -> list[Figure]:
     """Return what results keep, by name and time: of each name the last `HISTORY` commits.
 
-    What was measured takes the place of what the same commit had, also with files changed.
+    New figures replace those of the same commit, also of the commit with changed files.
     """
     found: dict[str, list[Figure]] = {}
     for one in (*known, *measured):

@@ -254,7 +254,7 @@ def _copy(connection: sa.Connection, template: str, shift: _Shift, *, same: bool
 
 
 def _value(column: "sa.Column[object]") -> str:
-    """What a copy has in a column."""
+    """Return SQL for the value of a column in a copy."""
     name = f'"{column.name}"'
     if isinstance(column.type, tables.UtcTime):
         return f"{name} - CAST(:back AS interval)"

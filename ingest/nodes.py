@@ -62,7 +62,7 @@ class Sums:
         self._sums: dict[str, dict[str, int]] = {}
         self._listed: set[str] | None = None
         self.changed: set[str] = set()
-        """Nodes of which the sum may be another since this was read last."""
+        """Nodes whose sum may have changed since the last read of this set."""
 
     def __len__(self) -> int:
         """Return how many pods take amounts of nodes."""

@@ -59,7 +59,7 @@ Params = Mapping[str, str]
 
 
 class RequestOptions(TypedDict, total=False):
-    """What a request may have beside its method and path."""
+    """Optional parts of a request, beside its method and path."""
 
     params: Params | None
     body: bytes | None

@@ -34,7 +34,7 @@ class HttpAnswer(Protocol):
 
 
 class HttpClient(Protocol):
-    """What a client of the API server offers, such as `runtime.kube.KubeClient`."""
+    """A client of the API server, such as `runtime.kube.KubeClient`."""
 
     async def request(
         self,

@@ -21,7 +21,7 @@ _CONFLICT = 409
 
 
 class Api(Protocol):
-    """What a Lease needs of a client of the API server, such as `runtime.kube.KubeClient`."""
+    """The part of an API client that a Lease uses, such as `runtime.kube.KubeClient`."""
 
     async def request(
         self, method: str, path: str, *, body: bytes | None = None, timeout_s: float | None = None

@@ -68,7 +68,7 @@ class Api:
         return 200, objects.encoded(target.route, rec)
 
     def _log(self, rec: Rec, query: Mapping[str, str]) -> Answer:
-        """What a pod's container has written. Raises 400 as the kubelet's API does."""
+        """Return the log of a pod's container. Raises 400 as the kubelet's API does."""
         names = [container["name"] for container in rec.obj["spec"]["containers"]]
         container = query.get("container") or names[0]
         if container not in names:

@@ -105,7 +105,7 @@ class Connection(asyncio.Protocol):
         self.on_writable: Callable[[], None] | None = None
         self.on_gone: Callable[[], None] | None = None
 
-    # What the transport says.
+    # Callbacks of the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Open."""
@@ -143,7 +143,7 @@ class Connection(asyncio.Protocol):
             self.transport.write(closing(reply(400, text, PLAIN)))
             self.transport.close()
 
-    # What the parser says.
+    # Callbacks of the parser.
 
     def on_url(self, url: bytes) -> None:
         """A part of the request's target."""
@@ -232,7 +232,7 @@ class Connection(asyncio.Protocol):
             self.transport.write(closing(answered))
             self.transport.close()
 
-    # What a watch does.
+    # Methods for a watch.
 
     def send(self, lines: list[bytes]) -> None:
         """Write one chunk of an answer without a known length."""

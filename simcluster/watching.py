@@ -33,7 +33,7 @@ def ignored() -> None:
 
 
 class Stream:
-    """One watch: what to send, to be written by a ``Pump``, which ``wake`` tells of news."""
+    """One watch: its queue of changes, written by a ``Pump``, which ``wake`` notifies of events."""
 
     def __init__(
         self,

@@ -77,7 +77,7 @@ class Soak:
 
 
 async def _left(api: Api) -> dict[str, int]:
-    """What is still there: pods, finalizers of ours on them, Workloads."""
+    """Return what is left: pods, finalizers of ours on them, Workloads."""
     pods = (await api.call("GET", "/api/v1/pods"))["items"]
     path = "/apis/kueue.x-k8s.io/v1beta2/workloads"
     workloads = (await api.call("GET", path))["items"]
@@ -127,7 +127,7 @@ async def _soak(
     async with PodWatch(api) as watch:
         users = Users(api, watch, NAMESPACES, load)
         working = asyncio.create_task(users.work(seconds))
-        # What is under way is as much at each of the three, so it makes no difference.
+        # Work in progress is equal at each of the three, so it makes no difference.
         thirds: list[tuple[dict[str, int], int]] = []
         start, began, cpu = time.perf_counter(), time.monotonic(), soak.running.cpu_s()
         told = began
@@ -214,7 +214,7 @@ def _show(found: dict[str, Any], console: Console) -> None:
 
 
 def wrong(found: dict[str, Any]) -> list[str]:
-    """What is not in order, in words."""
+    """Return the failed judgements, in words."""
     measures: list[Judged] = found["measures"]
     said = [f"{m.name}: {m.early} then {m.late}" for m in measures if not m.good]
     said += [f"{count} {what} left" for what, count in found["left"].items() if count]

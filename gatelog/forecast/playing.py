@@ -112,10 +112,10 @@ def amounts_of(key: Key) -> tuple[tuple[str, int], ...]:
 
 
 class Out(Struct, frozen=True):
-    """What came of a play: in how many seconds each group starts that waits and starts in it.
+    """The result of a play: the seconds until each waiting group starts that starts in it.
 
-    `reached_s`: that far it was played when processor time was up, and of the others is known only
-    that they start later; without an end where the play came to its own.
+    `reached_s`: the played time when processor time was up; all other groups start later. Infinite
+    if the play came to its end.
     """
 
     starts: dict[str, float]

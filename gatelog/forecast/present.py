@@ -102,7 +102,7 @@ def present_of(connection: Connection, world: World, now: datetime, label: str) 
             _shape((each["count"], each["requests"]) for each in mine),
         )
         over = row["release_reason"] == "Finished"
-        # What was cut short, or goes on, says only that it is longer than it was.
+        # A run that was cut short, or goes on, gives only a lower bound.
         held = (row["released_at"] or now) - row["admitted_at"]
         runs.append(Run(key, max(0.0, held.total_seconds()), over))
         if row["queued_at"] is not None:

@@ -120,7 +120,7 @@ class Runtimes:
         self._found: dict[Key, Spans] = {}
 
     def of(self, key: Key) -> Spans:
-        """Return the spans of the narrowest kind of which enough was seen."""
+        """Return the spans of the narrowest kind with enough seen ends."""
         found = self._found.get(key)
         if found is None:
             known = (self._known.get(kind) for kind in kinds_of(key))

@@ -1,4 +1,4 @@
-"""What one page of the console asks: its statements can be shown and pasted.
+"""The statements behind a page of the console, which can be shown and pasted.
 
 Invariant: each statement that a page runs is noted, in order.
 """

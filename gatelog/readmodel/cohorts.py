@@ -55,7 +55,7 @@ class Pool(Struct, frozen=True):
 
 
 class Debt(Struct, frozen=True):
-    """What one queue borrows of another's quota."""
+    """An amount that a queue borrows of another queue's quota."""
 
     borrower: str
     lender: str

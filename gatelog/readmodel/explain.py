@@ -79,7 +79,7 @@ class ExplanationLine(Struct, frozen=True):
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
-    """What is known of why a group is where it is."""
+    """All facts about why a group is where it is."""
 
     group: GroupRow
     takes: str
@@ -230,7 +230,7 @@ def _now(
         otherwise = [exist, message] if exist and effect.short else [exist or message]
         for said in [message, *short] if effect.postponed else short or otherwise:
             yield ExplanationLine("", said)
-        # Kueue's sentence has the amounts of when it was tried: what is no longer so is not said.
+        # Kueue's sentence has the amounts at its try: it is left out once they have changed.
         tried = all(one.free == one.available for one in found.shared.short)
         if tried and (short or first(group.wait_message) != group.wait_message):
             yield ExplanationLine("Kueue", plain(kueues(group.wait_message)))

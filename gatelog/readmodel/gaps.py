@@ -1,9 +1,8 @@
-"""What may be missing from a group's story, or no longer moves: lost parts of the log, and what
-was parked.
+"""Gaps in a group's story, and its stops: lost parts of the log, and parked events.
 
 Theory. A gap is known by its positions and by the time it was noticed; whether something of this
-group was in it is unknown, so it is named for every group that lived then. What was parked
-is known by its group.
+group was in it is unknown, so it is named for every group that lived then. Parked events name their
+group.
 
 Invariant: read-only; a story without gaps has no sentences here.
 """

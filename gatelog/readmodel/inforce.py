@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MOST = 10_000
 STARTED = "EpochStarted"
 VERSIONS = ("gatelog", "rules", "mode")
-"""What a short answer names; the rest is section `queueing` and the kinds listed first."""
+"""Settings that a short answer names; the rest is section `queueing` and the kinds listed first."""
 
 
 class SaidRow(Struct, frozen=True):

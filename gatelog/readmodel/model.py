@@ -1,4 +1,4 @@
-"""What the command line asks of the read model: plain SQL over the public tables.
+"""The command line's queries on the read model: plain SQL over the public tables.
 
 Theory. The tables are a public contract, so the commands use them as any client could: every
 statement here can be printed (`statement`) and pasted into sqlite3 or psql. Both databases take
@@ -227,7 +227,7 @@ class ReadModel:
         at: datetime | None = None,
         note: Note | None = None,
     ) -> list[QuotaRow]:
-        """Return how queues and cohorts stand, or stood at a moment, by kind, name and flavor.
+        """Return the quota of queues and cohorts, now or at a moment, by kind, name and flavor.
 
         `note` takes the title, the statement and its parameters.
         """
@@ -493,7 +493,7 @@ class ReadModel:
         )
 
     def refused(self, limit: int = 100) -> list[SayingRow]:
-        """Return groups of which the API server refuses a write, by their reason now."""
+        """Return groups for which the API server refuses a write, by their present reason."""
         words = {"one": WRITE_REFUSED, "two": WORKLOAD_REFUSED, "three": WORKLOAD_TOO_LARGE}
         return list(self.rows(SayingRow, statements.stuck.SAYING, {**words, "limit": limit}))
 

@@ -1,8 +1,8 @@
 """How a story words what happened: one phrase per kind of note and per decision.
 
-Theory. `{pods}` means the names of the pods concerned. The tone is for colour: good, bad or
-none. What is quiet is left out of stories, because another line says it or it is seldom asked for;
-`--full` shows it all the same.
+Theory. `{pods}` means the names of the pods concerned. The tone is for colour: good, bad or none.
+Quiet kinds are left out of stories, because another line says the same or readers seldom need them;
+`--full` shows them all the same.
 
 Invariant: phrases are in the words of the glossary (gate, ungate, excess, replaced, released).
 """
@@ -69,7 +69,7 @@ REPEATED = {
     "GroupEvicted": ("EvictGroup",),
     "GroupFinished": ("FinishGroup",),
 }
-"""Kind of note -> actions of decisions, one of which says the same with its reason."""
+"""Kind of note -> actions of decisions; such a decision says the same with its reason."""
 REPEATED_BY = {"CreateWorkload": "ComposeGroup"}
 """Action of a decision -> action of another of the same message that says the same words."""
 

@@ -87,12 +87,12 @@ class PlacedRow(Struct, frozen=True):
 
     @property
     def amounts(self) -> dict[str, int]:
-        """What each pod takes."""
+        """The requests of each pod."""
         return msgspec.json.decode(self.requests, type=dict[str, int])
 
 
 class Holder(Struct):
-    """What a group has of a domain, in the resource that is measured, and since when."""
+    """A group's part of a domain, in the measured resource, and since when."""
 
     namespace: str
     name: str

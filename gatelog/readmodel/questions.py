@@ -34,7 +34,7 @@ PARAMETERS: Final[Mapping[str, str]] = {
     "since": "from this time",
     "until": "to this time",
 }
-"""What a question can be asked of; a text that is "" is of all."""
+"""Parameters of questions; "" stands for all."""
 _ALIASES = {"team_label": "team", "since_day": "since", "until_day": "until"}
 _AMOUNTS = frozenset(
     (
@@ -70,13 +70,13 @@ class Question(Struct, frozen=True, kw_only=True):
 
     @property
     def parameters(self) -> list[str]:
-        """What it can be asked of, in the order of `PARAMETERS`."""
+        """Its parameters, in the order of `PARAMETERS`."""
         found = {_ALIASES.get(name, name) for name in _PARAMETER.findall(self.sql)}
         return [name for name in PARAMETERS if name in found]
 
 
 class Scope(Struct, frozen=True, kw_only=True):
-    """What a question is asked of."""
+    """The values of a question's parameters."""
 
     cluster: str
     since: datetime

@@ -90,7 +90,7 @@ class QuotaRow(Struct, frozen=True, kw_only=True):
 
 
 class StepRow(Struct, frozen=True, kw_only=True):
-    """How one stood from the end of step `first` until before that of `last`."""
+    """A queue's or cohort's quota from the end of step `first` until before the end of `last`."""
 
     kind: str
     name: str
@@ -120,7 +120,7 @@ class Series(Struct, frozen=True):
 
 
 class _Course:
-    """How one queue stood at the end of each step; rows are added, then it is `closed`.
+    """The quota of one queue at the end of each step; rows are added, then it is `closed`.
 
     Until then an amount lies at the step where it begins, and is taken off where it ends.
     """

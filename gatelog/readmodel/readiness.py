@@ -27,7 +27,7 @@ LISTS_REMEDY = (
 
 
 class Ready(Struct, frozen=True):
-    """What is known once it is ready. `missing` are kinds that are not installed.
+    """The facts about a ready installation. `missing` are kinds that are not installed.
 
     `sequence` is that of the stream, `position` that of the read model: they differ after an epoch.
     """

@@ -23,7 +23,7 @@ TOO_LONG = timedelta(minutes=10)
 """A group that is over is released in seconds."""
 PUT_BACK = "KeepPod"
 MOST = 3
-"""What is named of many."""
+"""Repeated writes, or groups, that are named at most."""
 _KEPT = 300
 """Characters of the API server's answer."""
 

@@ -187,7 +187,7 @@ class UnadmittedRow(msgspec.Struct, frozen=True):
 
 
 class ShortRow(msgspec.Struct, frozen=True):
-    """What a group falls short of, as in table `shortages`."""
+    """A shortage of a group, as in table `shortages`."""
 
     cluster_queue: str
     kind: str
@@ -202,7 +202,7 @@ class ShortRow(msgspec.Struct, frozen=True):
     ever: bool
     from_at: datetime
     room: int | None = None
-    """What is not taken where it is short, at the moment that is asked about; None: not known."""
+    """The free amount where it is short, at the moment of the query; None: not known."""
 
     @property
     def room_known(self) -> bool:
@@ -211,12 +211,12 @@ class ShortRow(msgspec.Struct, frozen=True):
 
     @property
     def free(self) -> int:
-        """What it could have at the moment; when it was tried, where more is not known."""
+        """The amount that it could have at the moment, or at its last try if `room` is unknown."""
         return self.available if self.ever or self.room is None else max(0, self.room)
 
 
 class ShortageRow(ShortRow, frozen=True, kw_only=True):
-    """The same, and of which group."""
+    """A shortage with the name of its group."""
 
     group_namespace: str
     group_name: str
@@ -266,7 +266,7 @@ class CheckpointRow(msgspec.Struct, frozen=True):
 
     @property
     def meta(self) -> "Meta":
-        """What the projector remembers of the whole log: kinds that were listed, settings."""
+        """The projector's state about the whole log: listed kinds, settings."""
         from projector.writing.packing import unpack_meta
 
         return unpack_meta(self.folded)
@@ -358,7 +358,7 @@ class CauseRow(msgspec.Struct, frozen=True):
 
 
 class GivingWayRow(msgspec.Struct, frozen=True):
-    """A preempted group of which pods are being deleted, and when the last must have ended."""
+    """A preempted group whose pods are being deleted, and when the last must have ended."""
 
     namespace: str
     name: str
@@ -376,7 +376,7 @@ class UnreplacedRow(msgspec.Struct, frozen=True):
 
 
 class ParkedCount(msgspec.Struct, frozen=True):
-    """What is parked: how many, how many of them stop their group, when the newest came."""
+    """Parked events: how many, how many of them stop their group, when the newest came."""
 
     kept: int
     standing: int

@@ -27,7 +27,7 @@ _MOST = 5
 
 
 class Shared(Struct, frozen=True):
-    """What is known of the quota a group waits for. `reclaims` is its queue's policy."""
+    """The facts about the quota that a group waits for. `reclaims` is its queue's policy."""
 
     short: list[ShortRow]
     pools: list[PoolRow]
@@ -53,14 +53,14 @@ def sentences(shared: Shared, priority: int) -> Iterator[tuple[str, str]]:
 
 
 def short_of(reason: str, rows: Iterable[ShortRow]) -> list[str]:
-    """Say what a group needs, what is free of it and where, and which limit keeps it from more."""
+    """Say what a group needs, how much is free where, and which limit keeps it from more."""
     return wording.short_of(reason, map(_shortage, rows))
 
 
 def as_of_now(rows: Iterable[W], shortages: Iterable[ShortageRow]) -> list[W]:
-    """Return who waits with amounts of the moment in messages; as they are where none is known.
+    """Return waiting groups with present amounts in messages; unchanged without a shortage.
 
-    A message has the amounts of when the wait began, or says until when others run.
+    A message has the amounts at the begin of the wait, or says until when others run.
     """
     short: dict[tuple[str, str], list[ShortageRow]] = {}
     for one in shortages:

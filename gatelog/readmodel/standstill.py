@@ -20,7 +20,7 @@ PARTS = ("ingest", "projector", "actuator")
 SILENT = timedelta(seconds=30)
 """Silence from which on a replica is taken to be gone or stopped."""
 PASSING = timedelta(seconds=5)
-"""What is wrong for no longer than this passes by itself, as at a start."""
+"""Troubles no longer than this pass by themselves, as at a start."""
 LASTING = timedelta(seconds=20)
 """A replica that was well, or not, for so long does not end right after its start."""
 AGAIN = 3
@@ -40,8 +40,9 @@ _CAUSES = (
     ("certificate", "certificate"),
     ("clock", "clock"),
 )
-"""What a problem has in it -> its cause in the table of remedies. The mark that comes first in it
-counts: what follows may be an answer of another server, in words of its own."""
+"""A part of a problem's text -> its cause in the table of remedies. The first part in the text
+counts: later text may be an answer of another server, in words of its own.
+"""
 
 _OR = {"projector": ", or none can write to the database"}
 

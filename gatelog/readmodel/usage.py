@@ -344,7 +344,7 @@ def idle_holders(
 
 
 def capped(shares: Iterable[Share]) -> list[str]:
-    """Say of which resources absurd amounts were counted as the most there can be."""
+    """Name resources whose absurd amounts were counted as the greatest possible amount."""
     most = {s.resource: _most(s.resource) for s in shares if s.capped}
     return [
         f"a pod asked for more {resource} than any node has: counted as {text}"

@@ -7,7 +7,7 @@ reviews say what the user may see (`access.reviewing`). Answers are Kubernetes o
 
     bootstrap            the composition root: certificates, database, server
     api                  paths, verbs, kinds, discovery, tables, watches
-    access               who asks, and whether they may
+    access               callers and their rights
     questions            questions to the database, off the event loop, few at a time
 
 Invariant: nothing here writes to the database or to the cluster, except the authority of our own

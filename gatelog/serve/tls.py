@@ -60,7 +60,7 @@ class Certificates(ServerCertificate):
 async def announce(api: Api, settings: Settings, own: bytes) -> str:
     """See to it that the APIServices that name our Service trust our authority, beside others.
 
-    What is not there, or names another Service, is left alone. `own` is our authority's
+    An APIService that is missing or names another Service stays unchanged. `own` is our authority's
     certificate, PEM. Returns what failed, "" for nothing.
     """
     problems = []

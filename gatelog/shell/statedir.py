@@ -84,13 +84,13 @@ class StateDir:
         return self.path / READ_MODEL_FILE
 
     def remember(self, identity: str) -> None:
-        """Write down of which cluster the directory is (`named.Named.identity`)."""
+        """Write down the cluster of the directory (`named.Named.identity`)."""
         note = self.path / "cluster"
         note.touch(mode=0o600)
         note.write_text(f"{identity}\n", encoding="utf-8")
 
     def cluster(self) -> str:
-        """Return of which cluster the directory is, "" if that was never written down."""
+        """Return the cluster of the directory, "" if it was never written down."""
         try:
             return (self.path / "cluster").read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError):

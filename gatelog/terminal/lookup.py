@@ -71,7 +71,7 @@ def clock(settings: Settings) -> datetime:
 def say_where(settings: Settings, form: str | None = None) -> None:
     """Say on a terminal which read model answers, of which cluster, and as of when.
 
-    One that cannot be read is left to the question itself.
+    Errors of reading are left to the question itself.
     """
     if not sys.stdout.isatty():
         return

@@ -109,15 +109,16 @@ class Changed(Struct, frozen=True, kw_only=True):
 
 
 class Recorded(Struct, frozen=True, kw_only=True):
-    """What an alternative is made of besides the log's entries, which are read up to `end`."""
+    """The input of an alternative besides the log's entries, which are read up to `end`."""
 
     end: datetime
     first: datetime
     source: History
     workloads: Workloads
     differing: Mapping[int, Differing] | None
-    """By position, what today's rules conclude otherwise though nothing is changed; None: they were
-    not asked."""
+    """By position, where today's rules differ from the log without a change; None: the rules did
+    not run.
+    """
 
 
 class Alternative(Play):

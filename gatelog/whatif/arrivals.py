@@ -17,7 +17,7 @@ AT_ONCE = (0.0,)
 
 
 class Life(Struct, frozen=True, gc=False, kw_only=True):
-    """What a pod does once its gate is gone; all times are seconds.
+    """The times of a pod, mostly after its gate is gone; in seconds.
 
     `gives_up_s` after its creation its user deletes it if it is at its gate still, `deleted_s`
     after the removal of its gate if it has not ended, `removed_s` after its end if it is there
@@ -77,7 +77,7 @@ class Later(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """What a controller says of a check so many seconds after it was asked for."""
+    """A controller's answer to a check, `after_s` seconds after the round began."""
 
     after_s: float
     said: CheckView

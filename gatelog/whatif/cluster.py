@@ -81,7 +81,7 @@ class Asked(Struct, frozen=True):
 
 
 class Hooks(Struct, frozen=True):
-    """What the loop is called for: a pod that may start, stops, is over, is gone; checks."""
+    """Calls to the loop: a pod may start, stops, is over, is gone; checks are due."""
 
     may_start: Callable[[Simulated], None] = _nothing
     stops: Callable[[Simulated], None] = _nothing

@@ -98,7 +98,7 @@ class Opened(Struct, frozen=True):
 
 
 class Point(Struct, frozen=True):
-    """What of a conclusion decides, and of which group."""
+    """The decisive part of a conclusion, and its group."""
 
     group: str
     what: str
@@ -126,11 +126,11 @@ class Differing(Struct):
 
 
 class Told(Struct, frozen=True):
-    """What is recorded of a message, in order, each record with the time that it holds as of."""
+    """The recorded conclusions of a message, in order, each with the time as of which it holds."""
 
     items: tuple[tuple[Conclusion, At], ...] = ()
     number: int = 0
-    """The highest number among it."""
+    """The highest number among these."""
 
 
 NOTHING_TOLD = Told()

@@ -64,7 +64,7 @@ Shape = tuple[str, str, tuple[tuple[str, int], ...]]
 
 
 class Seen(Struct, gc=False):
-    """What a log says of a pod, at times of the log."""
+    """The record of a pod in the log, at times of the log."""
 
     born: PodView
     at: datetime

@@ -65,12 +65,12 @@ class Past(Struct):
     measured: datetime
     """The time by which `Asked.measured` counted events had come; else `end`."""
     part: Tally
-    """What came up to then."""
+    """The tally up to `measured`."""
     events: int
     unread: list[str]
     opens: Opens
     epoch: int = 1
-    """That which the log begins with, if more was asked for; 1: nothing was before."""
+    """The first epoch of the log, if an earlier begin was requested; 1: nothing was before."""
     groups: int = 0
     """How many groups came."""
     earlier: int | None = None
@@ -140,7 +140,7 @@ async def _read(
 
 
 class _Reads:
-    """What is taken in of each entry."""
+    """Takes in the entries of a log."""
 
     def __init__(self, asked: Asked, since: datetime, progress: Progress) -> None:
         self.gathered = Gathered()

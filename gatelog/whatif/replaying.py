@@ -42,7 +42,7 @@ MOST_SHOWN = 10
 
 
 class Found(Struct):
-    """What came of the plays. `other` is None where nothing is changed."""
+    """The results of the plays. `other` is None without a change."""
 
     same: Tally
     other: Tally | None

@@ -1,9 +1,9 @@
-"""What came of plays, in columns for people and as values for programs.
+"""Results of plays, in columns for people and as values for programs.
 
 Theory. One play is shown by itself, two side by side: a column of two is `then → what-if`.
 Amounts are in units of people: cpu in cores, everything else as it is counted, times in hours.
 
-Invariant: what a table shows is in the JSON, by the same names.
+Invariant: the JSON has the values of the tables, by the same names.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -22,7 +22,7 @@ MOST = 20
 
 
 class Sweep(Struct, frozen=True):
-    """What is set, as `--set` names it, and to which values."""
+    """A setting, as `--set` names it, and its values."""
 
     name: str
     values: tuple[str, ...]

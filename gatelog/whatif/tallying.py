@@ -85,7 +85,7 @@ class Spread(Struct, frozen=True):
 
 
 class Tally(Struct, kw_only=True):
-    """What is counted while a play goes on; `starts` only if they were asked for."""
+    """The counts of a play so far; `starts` only if requested."""
 
     label: str = "team"
     waits: "dict[Kind, array[float]]" = field(default_factory=dict)
@@ -117,7 +117,7 @@ def spread(waits: list[float]) -> Spread:
 
 
 class Counting:
-    """Counts into `tally` what a play's messages say."""
+    """Counts a play's messages into `tally`."""
 
     def __init__(self, tally: Tally, since: datetime | None = None) -> None:
         self.tally = tally

@@ -69,11 +69,11 @@ class Workloads:
 
     @property
     def writes(self) -> list[Write]:
-        """What others did, in order of time."""
+        """Writes of other clients, in order of time."""
         return list(self._writes.values())
 
     def by_users(self, view: WorkloadView) -> list[Write]:
-        """Return, once, what users did that made a Workload as it is, or had it deleted."""
+        """Return, once, the users' writes that made a version of a Workload, or deleted it."""
         found = [self._writes.pop((view.uid, view.resource_version), None)]
         if view.deleted_at is not None:
             found.append(self._writes.pop((view.uid, "deleted"), None))

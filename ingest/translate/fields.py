@@ -108,7 +108,7 @@ class MetaWire(Wire, frozen=True):
 
 
 class ObjectWire(Wire, frozen=True):
-    """What the wire shape of every kind starts with."""
+    """The common base of the wire shapes of all kinds."""
 
     metadata: MetaWire = MetaWire()
 

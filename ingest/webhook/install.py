@@ -160,8 +160,8 @@ def not_itself(user: str) -> str:
     """CEL for a change that is judged although `user`, the actuator's, may have made it.
 
     A service account is gatelog's alone: of its changes only creations are judged. A person who
-    runs `gatelog up` makes changes of their own too, distinguished from the actuator's by what they
-    are about.
+    runs `gatelog up` makes changes of their own too; the changed fields distinguish these from the
+    actuator's.
     """
     others = f"request.operation == 'CREATE' || request.userInfo.username != {cel_text(user)}"
     return others if user.startswith(SERVICE_ACCOUNT) else f"{others} || {_MOVES_THE_POD}"

@@ -1,4 +1,4 @@
-"""What an installation wants the webhook to do, and which owners it leaves to others.
+"""An installation's policy for the webhook, with the owners that it leaves to others.
 
 A pod made by a Job that Kueue queues is already accounted for through the Job; taking it again
 would count it twice. Which kinds that are depends on the cluster: with Kueue beside gatelog it

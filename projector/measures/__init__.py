@@ -1,1 +1,1 @@
-"""What the projector tells of itself as metrics."""
+"""The projector's metrics."""

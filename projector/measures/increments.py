@@ -43,7 +43,7 @@ Key = tuple[str, tuple[str, ...]]
 
 
 class Increments(Struct):
-    """What a journal adds: amounts to counters, and observations in seconds to histograms."""
+    """The increments of a journal: amounts for counters, observations in seconds for histograms."""
 
     counts: Counter[Key] = field(default_factory=Counter)
     times: list[tuple[Key, float]] = field(default_factory=list)

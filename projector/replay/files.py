@@ -106,7 +106,7 @@ class _Line(Struct, omit_defaults=True, kw_only=True):
 
 
 class Covered(Struct, frozen=True):
-    """What a file of an archive holds: every position from `first` to `last`.
+    """The content of an archive's file: every position from `first` to `last`.
 
     `decided` is the number of the last decision up to there.
     """

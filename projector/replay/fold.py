@@ -74,7 +74,7 @@ class Difference(Struct, frozen=True):
 
 
 class Callbacks(Struct, frozen=True):
-    """What is called while a log is folded.
+    """Callbacks while a log is folded.
 
     `each` sees every entry with the world and the journal after it (and takes nothing from them);
     `differs` is given differences, which are kept otherwise; `progress` is given positions.

@@ -45,7 +45,7 @@ from projector.replay.log import Entry
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
-    """What to choose; a field that is empty chooses everything."""
+    """The selection; an empty field selects everything."""
 
     namespace: str = ""
     name: str = ""
@@ -58,7 +58,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
         return not self.namespace and self.since is None
 
     def words(self) -> str:
-        """What was chosen, for a person; "" for everything."""
+        """The selection in words; "" for everything."""
         parts = []
         if self.name:
             parts.append(f"group {self.namespace}/{self.name}")

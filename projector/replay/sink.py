@@ -178,7 +178,7 @@ def unpack(data: bytes) -> dict[str, list[Any]]:
     return tables
 
 
-# What the process does.
+# The writer's process.
 
 _writers: list[_Writer] = []
 """Its one writer."""

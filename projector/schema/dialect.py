@@ -66,7 +66,7 @@ class Dialect(Struct, frozen=True):
     time: str
     """The parameter {name} as a time."""
     total: str
-    """Sum of amounts {x}, at most 2^63-1, which stands for larger sums."""
+    """Sum of amounts {x}, capped at 2^63-1."""
     roughly: str
     """Sum of amounts {x} that never overflows, for what only compares or divides."""
     whole: str

@@ -31,7 +31,7 @@ def _places(d: Dialect, role: str) -> tuple[str, str, str]:
 def held(d: Dialect, at: str = "") -> str:
     """Return SQL of flavor -> resource -> amount that admission `a` of group `g` holds.
 
-    `at`: a moment; "" is that of the rows. What it holds nothing of any more is left out.
+    `at`: a moment; "" is that of the rows. Resources that it no longer holds are left out.
     """
     given = d.value.format(doc="r.value")
     opened, its, place = _places(d, "n.role")

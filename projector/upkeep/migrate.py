@@ -70,7 +70,7 @@ def config(connection: Connection | None = None) -> "Config":
 
 
 def revisions() -> list[str]:
-    """Return the revisions of our scripts, oldest first: what a script's name begins with."""
+    """Return the revisions of our scripts, oldest first: the prefixes of their names."""
     return sorted(path.name.partition("_")[0] for path in (scripts() / "versions").glob("*_*.py"))
 
 
@@ -201,7 +201,7 @@ def check_not_newer(connection: Connection, url: str) -> None:
 
 
 def _check_empty(connection: Connection, url: str) -> None:
-    """Refuse tables whose version is lost: what they lack cannot be known.
+    """Refuse tables whose version is lost: the missing changes are unknown.
 
     Raises:
         DatabaseError: the database has tables of ours.

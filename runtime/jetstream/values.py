@@ -1,4 +1,4 @@
-"""What comes out of the log, and what can go wrong with it.
+"""Values that the log's client returns, and its errors.
 
 Invariant: nothing of the client library leaves this package; callers see these values and errors
 only. Sequences count from 1; times are aware and in UTC.

@@ -100,7 +100,7 @@ class PreemptedRow(msgspec.Struct, frozen=True):
     priority: int
     message: str
     lost_hours: dict[str, float] | None
-    """What the victim had held, by resource; None: not seen, or the log does not say."""
+    """The victim's quota times its hours, by resource; None: not seen, or not in the log."""
     brought: str | None
     """As in `v_preemptions`, also for a past moment: what followed."""
     admitted_after_seconds: float | None

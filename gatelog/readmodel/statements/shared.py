@@ -18,7 +18,7 @@ SELECT {_SHORT}
  WHERE s.cluster = :cluster AND s.group_id = :group_id AND s.to_at IS NULL
  ORDER BY s.from_seq, s.flavor, s.resource LIMIT :limit
 """
-"""What it fell short of when it was tried, and the room there is at the moment by the ledger."""
+"""The shortages of a group's last try, and the room at the moment by the ledger."""
 
 SHORTAGES = f"""
 SELECT g.namespace AS group_namespace, g.name AS group_name, {_SHORT}

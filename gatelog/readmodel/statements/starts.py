@@ -40,7 +40,7 @@ SELECT given_at, expected_at, latest_at, never, came, came_at
 
 
 class ForecastRow(msgspec.Struct, frozen=True):
-    """When the latest forecast was made, and of which position; 0: the first is still to come."""
+    """Time and position of the latest forecast; 0: the first is still to come."""
 
     at: datetime | None
     seq: int | None

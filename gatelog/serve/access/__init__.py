@@ -1,1 +1,1 @@
-"""Who asks, and whether they may: the API server's answers to both."""
+"""Callers and their rights: both come from the API server."""

@@ -85,7 +85,7 @@ def resource_hours(share: sums.Share, known: Rates | None) -> o.ResourceHours:
 
 
 class Divided(msgspec.Struct, frozen=True, kw_only=True):
-    """What was spent, by a key and by hour or day; `unpriced` (flavor, resource) has no rate."""
+    """Spending by a key and by hour or day; `unpriced` (flavor, resource) has no rate."""
 
     shares: list[sums.Share]
     steps: list[sums.Share]

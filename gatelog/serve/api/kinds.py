@@ -188,7 +188,7 @@ def _usage(one: o.QueueUsage | o.ClusterQueueUsage) -> str:
 
 
 class _Day(NamedTuple):
-    """What was used of a resource on a day, and the currency of its cost."""
+    """Usage of a resource on a day, and the currency of its cost."""
 
     used: o.ResourceHours
     currency: str

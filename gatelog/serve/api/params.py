@@ -40,7 +40,7 @@ Page = tuple[list[Any], PageStart | None]
 
 
 class Listing(Struct, frozen=True, kw_only=True):
-    """What a list or a watch asks for."""
+    """The parameters of a list or a watch."""
 
     limit: int = MOST
     after: PageStart = PageStart()

@@ -467,7 +467,7 @@ async def _posted(request: web.Request) -> tuple[str, str]:
 
 
 def _user(caller: Caller | None) -> tuple[str, Sequence[str]]:
-    """Return name and groups of a user, for what each may have a number of at once."""
+    """Return name and groups of a user, for limits of streams and trials."""
     return (caller.name, caller.groups) if caller is not None else ("", ())
 
 

@@ -35,11 +35,11 @@ _VIEWS: tuple[tuple[str, dict[str, str]], ...] = (
     ("came in the range", {"came": "1", "gone": "1"}),
     ("include deleted", {"gone": "1"}),
 )
-"""Views that need no saving: what each is called, and its parameters."""
+"""Predefined views: the name and the parameters of each."""
 
 
 class Search(Struct, frozen=True, kw_only=True):
-    """What an address searches for: the parameters that a link keeps, and conditions with values.
+    """The search of an address: the parameters that a link keeps, and conditions with values.
 
     `everywhere` leaves out the state, for the counts by state.
     """

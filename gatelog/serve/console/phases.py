@@ -1,4 +1,4 @@
-"""What the pods of a group went through: phases with their times, and how many were in each.
+"""Phases of a group's pods: their times, and how many pods were in each.
 
 Invariant: phases of a pod do not overlap, and a pod counts once at any time.
 """

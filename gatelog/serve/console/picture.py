@@ -352,7 +352,7 @@ def _quota(series: Series, number: int) -> str:
 
 
 def _stood(series: Series, number: int) -> str:
-    """Say how a queue stood at a step."""
+    """Say how much quota a queue held, borrowed and lent at a step."""
     said = [f"{amount(series.resource, series.held[number])} of {_quota(series, number)} held"]
     for name, values in (("borrowed", series.borrowed), ("lent", series.lent)):
         said += [f"{amount(series.resource, values[number])} {name}"] if values[number] else []

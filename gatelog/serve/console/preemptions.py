@@ -75,4 +75,4 @@ def _lost(one: PreemptedRow) -> str:
 
 
 CELLS = {"brought": _brought, "lost": _lost}
-"""What the template of the page calls to say what a preemption cost and brought."""
+"""Functions that the page's template calls for the cost and benefit of a preemption."""

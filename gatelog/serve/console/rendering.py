@@ -49,7 +49,7 @@ class Page(Struct, frozen=True, kw_only=True):
 
     @property
     def data(self) -> Any:
-        """What the page shows, for programs; worked out when it is asked for."""
+        """The page's data, for programs; worked out on demand."""
         return self.source() if callable(self.source) else self.source
 
 

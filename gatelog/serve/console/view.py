@@ -42,7 +42,7 @@ class Range(Struct, frozen=True):
 
 
 class PageView(Struct, frozen=True, kw_only=True):
-    """What an address says: the moment (None: now), and its parameters."""
+    """The view of an address: the moment (None: now), and its parameters."""
 
     at: datetime | None
     query: Mapping[str, str]
@@ -122,7 +122,7 @@ class PageView(Struct, frozen=True, kw_only=True):
 
     @property
     def zone_name(self) -> str:
-        """What the zone is called at the moment."""
+        """The zone's name at the moment."""
         return self.moment.astimezone(self.zone).tzname() or "UTC"
 
 

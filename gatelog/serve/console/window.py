@@ -16,7 +16,7 @@ from gatelog.readmodel.statements.position import StoryRow
 from gatelog.serve.console.view import DAY, PageView, Range
 
 WINDOWS = tuple(timedelta(hours=hours) for hours in (1, 6, 24, 168))
-"""What is drawn unless a range is chosen."""
+"""Lengths of windows if no range is chosen."""
 _SHORTEST = timedelta(seconds=1)
 _STEPS = 400
 """Places of a slider."""
