@@ -43,7 +43,7 @@ class Children:
         self.running.remove(child)
 
     def text(self) -> str:
-        return self._log.read_text()
+        return self._log.read_text() if self._log.exists() else ""
 
 
 @pytest.fixture
