@@ -44,8 +44,8 @@ _PLURALS: Final = {
 FORGET_S = 60.0
 """Seconds after which "Workloads are not served" is found out anew."""
 BRIEF_S: Final = 2.0
-"""Seconds that an optional write may take, with the wait for its turn: a patch of the largest pod
-that etcd takes is answered in a second.
+"""Seconds that an optional write may take, with the wait for its turn if a stop waits for the
+write: a patch of the largest pod that etcd takes is answered in a second.
 """
 PROBE_S: Final = 2.0
 """Seconds within which the API server must answer a probe."""
@@ -135,6 +135,15 @@ class KubeApi:
             message = f"given up after {BRIEF_S} s"
             return Reply(verb="PATCH", path=path, status=0, message=message, alone=True)
 
+    async def report_status(self, ref: ObjectRef, body: Any) -> Reply:
+        """Merge into a pod's status, if the server answers within `BRIEF_S`.
+
+        Nothing waits for the write, so its turn may come late. Given up before its turn, the write
+        would be tried and recorded again and again while the server is busy, and parked at last.
+        """
+        path = f"/api/v1/namespaces/{ref.namespace}/pods/{ref.name}/status"
+        return await self._send("PATCH", path, body, STRATEGIC_PATCH, timeout_s=BRIEF_S)
+
     async def create_event(self, namespace: str, body: msgspec.Raw) -> Reply:
         """POST an events.k8s.io/v1 Event, which is encoded already."""
         path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
@@ -214,6 +223,7 @@ class KubeApi:
         content_type: str = "application/json",
         *,
         cached: bool = False,
+        timeout_s: float | None = None,
     ) -> Reply:
         data = None if body is None else msgspec.json.encode(body)
         params = {"fieldManager": FIELD_MANAGER} if verb in ("POST", "PATCH") else None
@@ -223,7 +233,12 @@ class KubeApi:
             began_s = time.monotonic()
             try:
                 answer = await self._http.request(
-                    verb, path, params=params, body=data, content_type=content_type
+                    verb,
+                    path,
+                    params=params,
+                    body=data,
+                    content_type=content_type,
+                    timeout_s=timeout_s,
                 )
             except KubeUnauthorized as error:
                 self.trouble = str(error)

@@ -187,7 +187,8 @@ async def stop(api: KubeApi, command: StopPod, at: datetime) -> Verdict:
 
 async def report(api: KubeApi, command: ReportPod, at: datetime) -> Verdict:
     """Say in the status why the pod waits."""
-    reply = await api.patch_status(command.target, patches.admitted_condition(command, at))
+    condition = patches.admitted_condition(command, at)
+    reply = await api.report_status(command.target, condition)
     if not reply.ok:
         return judge(reply)
     return _not_ours(api, reply) or applied(reply)

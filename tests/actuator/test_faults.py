@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from actuator.concurrency import AdaptiveConcurrency
 from actuator.execute import QUICK_TRIES
 from actuator.kubeapi import BRIEF_S, STRATEGIC_PATCH
 from podgroup.model import names
@@ -235,6 +236,25 @@ async def test_a_report_that_takes_long_is_given_up(lab: Lab) -> None:
     verdict = await carry_out(lab, report)
     assert (verdict.status, verdict.whole_server) == ("retrying", False)
     assert time.monotonic() - began < BRIEF_S + 2
+
+
+async def test_a_report_waits_for_its_turn_as_long_as_the_server_is_busy(lab: Lab) -> None:
+    """Twenty tries of a report that never reached the server would park it."""
+    target = await lab.pod()
+    lab.api.concurrency = AdaptiveConcurrency(1)
+
+    async def others() -> None:
+        async with lab.api.concurrency.slot() as slot:
+            await asyncio.sleep(BRIEF_S + 0.5)
+            slot.answered(200)
+
+    async with asyncio.TaskGroup() as busy:
+        for _ in range(2):
+            busy.create_task(others())
+        await asyncio.sleep(0)
+        report = ReportPod(target=target, status="False", reason="R", message="m")
+        verdict = await carry_out(lab, report)
+    assert verdict.status == "applied"
 
 
 async def test_one_object_that_gets_no_answer_is_no_trouble_of_the_api_server(lab: Lab) -> None:
