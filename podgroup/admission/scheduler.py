@@ -277,7 +277,7 @@ class Scheduler:
             self.withdrawn[id, by] += 1
             spared.setdefault(id, set()).add(by)
             self.cache.withdraw(self._new.pop(id), by)
-        # With fair sharing two may go in circles: the head takes nothing from the withdrawn ones.
+        # With fair sharing two may go in circles: the head takes nothing from withdrawn workloads.
         spared.setdefault(by, set()).update(ids - gone)
         if gone:
             admitted[:] = [one for one in admitted if one.id not in gone]

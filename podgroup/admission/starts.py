@@ -118,7 +118,7 @@ class Starts:
         return in_line and not self._behind(queue, waiter)
 
     def _behind(self, queue: CachedQueue, waiter: PendingWorkload) -> bool:
-        """Tell whether a workload of a StrictFIFO queue waits behind one that it may not pass."""
+        """Tell whether a workload of a StrictFIFO queue waits behind one of higher priority."""
         queues = self._cache.queues
         if not queue.strict or queue.first_of_all:
             return False

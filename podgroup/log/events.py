@@ -5,7 +5,7 @@ its message, ordinal in the batch). Tags carry a version; a new field needs a de
 meaning needs a new tag and an upcast in `codec`. Unknown tags are parked, never skipped.
 
 `relist` on a delta names the frame it was listed in. Between `RelistStarted` and `RelistCompleted`
-of one kind, what is not delivered in the frame is gone: the fold infers its deletion.
+of one kind, an object that the frame lacks is gone: the fold infers its deletion.
 
 Schema history: 2026-11 first version of everything (v1); `WorkloadView.owner_pods` (new field);
 `DecisionRefused`, `SettingsRecorded` (new events); `PodDeleted.filtered`,

@@ -1,4 +1,4 @@
-"""Limits: how long texts may be that the API server takes, and those that gatelog keeps.
+"""Limits: how long a text may be that the API server takes, or that gatelog keeps.
 
 Theory. The API server counts some texts in characters (fields of a schema: a condition's message)
 and others in bytes of UTF-8 (fields that Go code checks: an Event's note). A text that is written,

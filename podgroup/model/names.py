@@ -1,7 +1,7 @@
 """Names that gatelog shares with Kueue's pod integration, and names derived from a pod.
 
 Two controllers can only take turns on a cluster when they mean the same thing by the same
-word: a pod gated by one must be recognisable to the other. Every label, annotation, gate,
+word: each must recognise a pod that the other gated. Every label, annotation, gate,
 finalizer, condition and reason that crosses the API is therefore written down once, here,
 and nowhere else in the code as a literal.
 

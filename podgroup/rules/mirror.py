@@ -65,8 +65,8 @@ NO_RESERVATION_MESSAGE = "The workload has no reservation"
 Said = dict[str, Condition]
 """The conditions of a Workload, by type."""
 Wanted = list[tuple[str, bool, str, str]]
-"""The conditions that it should have: type, whether it holds, reason, message. A Condition is made
-of those that differ, which is seldom any."""
+"""The conditions that a Workload should have: type, whether it holds, reason, message. Only one
+that differs becomes a Condition, which is seldom any."""
 
 
 def mirror(ctx: RuleContext, group: Group) -> Conclusions:

@@ -230,7 +230,7 @@ def _over(group: Group, pod: Pod) -> str:
 
 
 def _no_place(ctx: RuleContext, group: Group, pod: Pod) -> tuple[str, str] | None:
-    """Say that no admission of a group, as composed, has a place for a pod; None if one has."""
+    """Say that a gated pod has no place in any admission of its composed group; else None."""
     if not group.composition.done or not pod.gated or group.roles[pod.role].count:
         return None
     return _unplaced(ctx.world, group, pod)

@@ -58,7 +58,7 @@ class Entered(Derived, frozen=True):
 
 
 class Corrected(Derived, frozen=True):
-    """For a group the recorded decision holds in place of the one that rules made."""
+    """For a group the recorded decision holds, and not the rules' own."""
 
     group: GroupID
 

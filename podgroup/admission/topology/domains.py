@@ -53,7 +53,7 @@ class Member:
 class Leaf(Domain):
     """A domain of the last level: `free` does not count workloads' usage, which is `held`.
 
-    `nodes` are looked at one by one; empty where the leaf is a node, or counts as one.
+    `nodes` are looked at one by one; empty where the leaf is a node, or counts as a node.
     """
 
     __slots__ = ("free", "held", "key", "labels", "nodes", "taints")
