@@ -13,7 +13,7 @@ from podgroup.model.objects import PodView
 from podgroup.model.policy import Policy
 from tests.support.examples import examples
 from tests.support.extremes import ABSENT, FIELDS, GRACES, Field, event_of, put, raw_of
-from tests.support.toy import Toy, taken
+from tests.support.toy import Toy, kept, taken
 
 LOW = {"kueue.x-k8s.io/priority-class": "low"}
 HIGH = {"kueue.x-k8s.io/priority-class": "high"}
@@ -22,6 +22,7 @@ QUIET_S = 29
 STAGES = ("waits", "starts", "runs", "deleted", "preempted", "ended")
 
 
+@kept
 def staged(stage: str, *, group: bool) -> Toy:
     """Pods `odd0` and `odd1` (single, or one group) have come to a stage of their life."""
     toy = Toy(cpu=2, policy=Policy(unreachable_timeout_s=30, pods_ready_timeout_s=600))
@@ -41,6 +42,20 @@ def staged(stage: str, *, group: bool) -> Toy:
     if stage == "ended":
         toy.end("odd0")
     return toy
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("group", [False, True])
+def test_a_copy_of_a_stage_goes_on_as_the_story_itself(stage: str, group: bool) -> None:
+    ways = []
+    for toy in (staged.__wrapped__(stage, group=group), staged(stage, group=group)):  # type: ignore[attr-defined]
+        toy.pod("late", cpu=1, labels=HIGH)
+        toy.wait(QUIET_S)
+        for name in [pod.name for pod in toy.pods.values()]:
+            toy.delete(name)
+        toy.wait(700)
+        ways.append((toy.decisions, toy.concluded, toy.world.groups, toy.world.quotas.charges))
+    assert ways[0] == ways[1]
 
 
 def hit(toy: Toy, name: str, *changes: tuple[Field, object]) -> None:

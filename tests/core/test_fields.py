@@ -23,7 +23,7 @@ from podgroup.model.objects import DEVICE_KINDS, WATCHED_KINDS, PodView, Workloa
 from podgroup.model.policy import Policy
 from podgroup.model.quantities import MAX_INT64
 from tests.support import fields
-from tests.support.toy import Toy, taken
+from tests.support.toy import Toy, kept, taken
 
 RAW = dict[str, Any]
 STAGES = ("created", "gated", "admitted", "running", "deleting", "preempted", "ended")
@@ -149,6 +149,7 @@ def raw_of_workload(view: WorkloadView) -> RAW:
     }
 
 
+@kept
 def staged(stage: str) -> Toy:
     """Pods `odd0` and `odd1`, of one group, have come to a stage; a neighbour has a queue."""
     policy = Policy(pods_ready_timeout_s=600, status_interval_s=30, device_classes=(f"{GPU}=gpus",))

@@ -7,11 +7,13 @@ bound and unbound deletion, and owner garbage collection; nothing else.
 Invariant: it changes views only in ways an API server would.
 """
 
+import functools
+import pickle
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from importlib import metadata
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, ParamSpec, cast
 
 import msgspec
 
@@ -57,7 +59,10 @@ from podgroup.rules import decides_by
 from podgroup.state.world import World
 from tests.support.wire import read_back
 
+P = ParamSpec("P")
+
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
+RELEASE = metadata.version("gatelog")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -197,7 +202,7 @@ class Toy:
 
     def settings(self) -> e.SettingsRecorded:
         """What a projector with this mode and policy would say, so that it need not."""
-        return decides_by(self.world.mode, self.world.policy, metadata.version("gatelog"))
+        return decides_by(self.world.mode, self.world.policy, RELEASE)
 
     def cluster_queue(
         self, cpu: int, strategy: str = "BestEffortFIFO", within: str = "LowerPriority", **more: Any
@@ -753,3 +758,24 @@ class Toy:
 
     def rules(self) -> list[str]:
         return [d.rule for d in self.decisions]
+
+
+def kept(play: Callable[P, Toy]) -> Callable[P, Toy]:
+    """Play a story once for the same arguments: each call has a copy of its own of the toy.
+
+    For what many cases begin with: a copy takes a fifth of the time of a short story.
+    """
+    stories: dict[Any, bytes] = {}
+
+    @functools.wraps(play)
+    def copied(*args: P.args, **more: P.kwargs) -> Toy:
+        key = (args, *sorted(more.items()))
+        if key not in stories:
+            toy = play(*args, **more)
+            Toy.made.remove(toy)
+            stories[key] = pickle.dumps(toy, pickle.HIGHEST_PROTOCOL)
+        found: Toy = pickle.loads(stories[key])
+        Toy.made.append(found)
+        return found
+
+    return copied
