@@ -46,9 +46,11 @@ class Waits:
     """The waits of groups, by ClusterQueue."""
 
     def __init__(self, waits: Iterable[Waited] = ()) -> None:
-        self._of: dict[str, list[Waited]] = {}
+        self._of: dict[str, dict[Asked, list[Waited]]] = {}
+        """By ClusterQueue, and what asked for the same together: many are alike."""
         for one in waits:
-            self._of.setdefault(one.asked.cluster_queue, []).append(one)
+            queue = self._of.setdefault(one.asked.cluster_queue, {})
+            queue.setdefault(one.asked, []).append(one)
         self._found: dict[Asked, Spans | None] = {}
 
     def within(self, asked: Asked, part: float, waited_s: float) -> float | None:
@@ -62,7 +64,8 @@ class Waits:
         return None if spans is None else spans.within(part, waited_s) - waited_s
 
     def _spans(self, asked: Asked) -> Spans | None:
-        like = [one for one in self._of.get(asked.cluster_queue, ()) if asked.like(one.asked)]
+        known = self._of.get(asked.cluster_queue, {})
+        like = [one for other, some in known.items() if asked.like(other) for one in some]
         equal = [one for one in like if one.asked.priority == asked.priority]
         for some in (equal, like):
             over = [one.seconds for one in some if one.over]
