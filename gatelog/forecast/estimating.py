@@ -90,7 +90,8 @@ def forecast(
             why = said if why in said else why  # the wait has plain words before the scheduler's
             one = Estimate(group=identity, position=place, never=why or "it is not looked at")
         else:
-            one = limited(present, _estimate(identity, place, starts, outs, unknown, late))
+            one = _estimate(identity, place, starts, outs, unknown, late)
+            one = limited(present, one, starts)
         found.append(one)
     found += [
         Estimate(group=group.id, never=why)
@@ -111,15 +112,21 @@ def estimate(
     outs = _outs(present, Random(seed), time.process_time() + budget_s, identity)
     starts = [out.starts[identity] for out in outs if identity in out.starts]
     late = f"stopped after {budget_s:.2g} s of processor time"
-    return limited(present, _estimate(identity, position, starts, outs, "", late))
+    return limited(present, _estimate(identity, position, starts, outs, "", late), starts)
 
 
-def limited(present: Present, one: Estimate) -> Estimate:
-    """Return an estimate with an upper limit by the track record where the plays have none."""
+def limited(present: Present, one: Estimate, starts: Sequence[float]) -> Estimate:
+    """Return an estimate with an upper limit by the track record where the plays have none.
+
+    Where the record says less than the middle of the plays, it does not fit what is now: the last
+    of the `starts` in plays counts.
+    """
     if one.expected_s is None or one.latest_s is not None:
         return one
     limit = present.by_record(one.group, LIKELY)
-    return one if limit is None else replace(one, latest_s=max(limit, one.expected_s))
+    if limit is None:
+        return one
+    return replace(one, latest_s=limit if limit > one.expected_s else max(starts))
 
 
 def _outs(present: Present, random: Random, end_s: float, only: str = "") -> list[Out]:

@@ -86,9 +86,10 @@ def test_where_plays_have_no_upper_limit_the_record_has(url: str) -> None:
     limit = begin.by_record(last, LIKELY)
     assert limit is not None and 600 < limit < 30 * 3600 * 24
     assert begin.by_record(small, LIKELY) is None, "none of its size is known"
-    one = limited(begin, Estimate(group=last, expected_s=60.0))
+    one = limited(begin, Estimate(group=last, expected_s=60.0), (50.0, 70.0, 90.0))
     assert one.latest_s == limit and one.expected_s == 60
-    assert limited(begin, Estimate(group=last, expected_s=2 * limit)).latest_s == 2 * limit
+    late = Estimate(group=last, expected_s=2 * limit)
+    assert limited(begin, late, (2 * limit, 3 * limit)).latest_s == 3 * limit
     for kept in (Estimate(group=last, expected_s=60.0, latest_s=90.0), Estimate(group=last)):
-        assert limited(begin, kept) == kept
-    assert limited(begin, Estimate(group=small, expected_s=60.0)).latest_s is None
+        assert limited(begin, kept, (60.0,)) == kept
+    assert limited(begin, Estimate(group=small, expected_s=60.0), (60.0,)).latest_s is None
