@@ -16,7 +16,7 @@ from msgspec import Meta, Struct, field
 T = TypeVar("T")
 CONSTANT = Meta(extra={"constant": True})
 Constant = Annotated[T, CONSTANT]
-"""A value that nobody needs to set: only code that makes a section gives another, as tests do."""
+"""A value that users need not set: only code that makes a section gives another, as tests do."""
 
 DAY_S = 24 * 3600
 GIB = 1024**3

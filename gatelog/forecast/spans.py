@@ -72,7 +72,7 @@ class Spans:
         return at, -self._beyond[at - 1] if at else 1.0
 
     def _tail(self, beyond_s: float, share: float) -> float:
-        """Return the span that a share of the spans beyond all seen ones exceeds."""
+        """Return the span that a share of the spans beyond all seen spans exceeds."""
         longest = max(beyond_s, self._ends[-1] if self._ends else GUESS_S)
         return longest * min(_LONGEST, math.pow(share, -1 / _TAIL))
 

@@ -1,8 +1,8 @@
 """Why a group is where it is: all facts about it, and the lines that state them.
 
 Theory. Every view of a group's reason (command line, aggregated API, plugin, console) calls
-`explain` once and prints `lines`. A user of one namespace learns how much groups of others hold,
-but not their names, nor the cohort's quota.
+`explain` once and prints `lines`. A user of one namespace learns how much groups of others hold;
+their names and the cohort's quota stay hidden.
 
 Invariant: reads only; `lines` is pure.
 """
@@ -88,7 +88,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     """The start that is reserved for it, as it has waited too long."""
     expected: ExpectedRow | None
     record: Record | None
-    """Of what waits for quota and was overtaken: by how many, and how others of its size fared."""
+    """For an overtaken group that waits for quota: its overtakers, and waits of similar groups."""
     holders: list[HolderRow]
     shared: Shared
     waits: list[WaitRow]
@@ -103,7 +103,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     ending: list[EndingRow]
     giving_way: list[GivingWayRow]
     preempted_for: PreemptorRow | None
-    """Of what was preempted and is not admitted again."""
+    """The preemptor of a preempted group that is not admitted again."""
     repeated: list[RepeatedRow]
     held_up: HeldUpRow | None
     places: list[str]

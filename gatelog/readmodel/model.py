@@ -453,7 +453,7 @@ class ReadModel:
         return list(self.rows(GivingWayRow, statements.holders.GIVING_WAY, given))
 
     def preempted_for(self, group_id: str, at: datetime) -> PreemptorRow | None:
-        """Return for whom the latest admission of a group up to a moment was taken back."""
+        """Return the preemptor that took a group's latest admission up to a moment, or None."""
         given = {"group_id": group_id, "at": at}
         return next(self.rows(PreemptorRow, statements.preempted.PREEMPTED_FOR, given), None)
 

@@ -117,7 +117,7 @@ class WebhookPolicy(msgspec.Struct, frozen=True, kw_only=True):
     WorkloadIdentifierAnnotations); off: labels alone do."""
 
     untracked: bool = False
-    """Take managedFields off what is queued (actuator.managed_fields)."""
+    """Remove managedFields from queued pods (actuator.managed_fields)."""
 
     default_queue_name: str = DEFAULT_QUEUE
     """LocalQueue that pods without a queue label get where a namespace has it; ``""`` = never."""

@@ -75,11 +75,11 @@ SELECT x.at, x.preemptor_namespace AS namespace, x.preemptor_name AS name,
                  WHERE a.cluster = :cluster AND a.group_id = :group_id AND a.admitted_at <= :at)
  ORDER BY x.seq DESC LIMIT 1
 """
-"""For whom the latest admission of a group up to a moment was taken back; no row: for none."""
+"""The preemptor that took a group's latest admission up to a moment; no row: none did."""
 
 
 class PreemptorRow(msgspec.Struct, frozen=True):
-    """For whom a group was preempted, and when."""
+    """The preemptor of a group, and when it preempted."""
 
     at: datetime
     namespace: str
