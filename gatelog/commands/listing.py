@@ -145,7 +145,7 @@ def _asked(
     if what == "queues":
         queues = model.queues(namespace, limit)
         if amply:
-            queues = _with_waits(model, queues, limit, now)
+            queues = _with_waits(model, queues, now)
         return queues, _queue_columns(now), _queue_name
     if wanted.labelled or wanted.timed:
         return _jobs(model, namespace, wanted, now)
@@ -279,22 +279,14 @@ def _lasted(seconds: float | None) -> str:
     return "" if seconds is None else duration(seconds)
 
 
-def _with_waits(
-    model: "ReadModel", queues: "list[QueueRow]", limit: int, now: datetime
-) -> "list[QueueRow]":
+def _with_waits(model: "ReadModel", queues: "list[QueueRow]", now: datetime) -> "list[QueueRow]":
     """Return queues, ClusterQueues with how long groups waited; waits that go on count as well."""
-    from datetime import timedelta
-
     import msgspec
 
-    from gatelog.readmodel.statements.waiting import WaitedRow, waited
-
-    query = waited(model.dialect, past=False)
-    given = {"since": now - timedelta(days=7), "at": now, "namespace": "", "limit": limit}
-    took = {row.cluster_queue: row for row in model.rows(WaitedRow, query, given)}
+    waited = model.waited(now)
     return [
         msgspec.structs.replace(queue, wait_half_s=row.half, wait_most_s=row.most)
-        if queue.kind == "ClusterQueue" and (row := took.get(queue.name))
+        if queue.kind == "ClusterQueue" and (row := waited.get(queue.name))
         else queue
         for queue in queues
     ]

@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 import msgspec
@@ -55,6 +55,7 @@ from gatelog.readmodel.rows import (
 from gatelog.readmodel.running import NotRunningRow, StillRow
 from gatelog.readmodel.shared import Shared, as_of_now
 from gatelog.readmodel.statements.preempted import PreemptorRow
+from gatelog.readmodel.statements.waiting import WaitedRow
 from gatelog.readmodel.timeline import TimelineEntry
 from gatelog.shell.errors import CommandFailed
 from gatelog.shell.whereabouts import read_model_at
@@ -76,6 +77,8 @@ MOST_UNADMITTED = 500
 MOST_HELD = MOST_OBJECTS = 200_000
 """Rows of queues, flavors and resources, and objects, that are read at most."""
 
+_LATELY = timedelta(days=7)
+"""For so long admissions count as lately."""
 Note = Callable[[str, str, Mapping[str, Any]], None]
 """Takes a title, a statement and its parameters: for pages that show their statements."""
 
@@ -218,6 +221,12 @@ class ReadModel:
             for row in rows
             for key in ((row.kind, row.namespace, row.name),)
         ]
+
+    def waited(self, now: datetime) -> dict[str, WaitedRow]:
+        """Return how long groups waited lately, by ClusterQueue; those that wait still count."""
+        given = {"since": now - _LATELY, "at": now, "namespace": "", "limit": MOST_HELD}
+        query = statements.waiting.waited(self.dialect, past=False)
+        return {row.cluster_queue: row for row in self.rows(WaitedRow, query, given)}
 
     def quota(
         self,

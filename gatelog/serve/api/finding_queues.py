@@ -8,7 +8,7 @@ Invariant: reads only; the page's limit bounds the result.
 
 from collections import defaultdict
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -31,8 +31,6 @@ from podgroup.model.lifecycle import QUEUED, STAGES
 from podgroup.model.objects import ClusterQueueView, LocalQueueView
 
 _AT_ONCE = 1000
-LATELY = timedelta(days=7)
-"""For so long admissions count as lately."""
 
 
 def queues_page(model: ReadModel, namespace: str, asked: Listing) -> Page:
@@ -70,31 +68,27 @@ def cluster_queues_page(model: ReadModel, _: str, asked: Listing) -> Page:
     stood: dict[str, list[QuotaRow]] = defaultdict(list)
     for one in model.quota("ClusterQueue"):
         stood[one.name].append(one)
-    waited = _waited(model)
+    waited = model.waited(model.clock())
     found = [
         msgspec.structs.replace(
-            cluster_queue(row, counts[row.name], stood[row.name]), waits=waited.get(row.name)
+            cluster_queue(row, counts[row.name], stood[row.name]),
+            waits=_waits(waited.get(row.name)),
         )
         for row in rows
     ]
     return found, going_on
 
 
-def _waited(model: ReadModel) -> dict[str, o.QueueWaits]:
-    """Return how long groups waited lately, by ClusterQueue: as `gatelog list queues -o wide`."""
-    now = model.clock()
-    given = {"since": now - LATELY, "at": now, "namespace": "", "limit": MOST_ROWS}
-    rows = model.rows(WaitedRow, statements.waiting.waited(model.dialect, past=False), given)
-    return {
-        row.cluster_queue: o.QueueWaits(
-            waits=row.waits,
-            still=row.still,
-            p50_seconds=row.half or 0.0,
-            p90_seconds=row.most or 0.0,
-            longest_seconds=row.worst or 0.0,
-        )
-        for row in rows
-    }
+def _waits(row: WaitedRow | None) -> o.QueueWaits | None:
+    if row is None:
+        return None
+    return o.QueueWaits(
+        waits=row.waits,
+        still=row.still,
+        p50_seconds=row.half or 0.0,
+        p90_seconds=row.most or 0.0,
+        longest_seconds=row.worst or 0.0,
+    )
 
 
 def cluster_queue_of(row: ObjectRow) -> str:
