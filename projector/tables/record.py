@@ -375,6 +375,13 @@ decisions.append_constraint(UniqueConstraint(_d.cluster, _d.shard, _d.number))
 Index("ix_decisions_group", _d.cluster, _d.group_id)
 Index("ix_decisions_at", _d.issued_at)
 Index(
+    "ix_decisions_preempt",
+    _d.cluster,
+    _d.issued_at,
+    postgresql_where=_d.rule == "preempt",
+    sqlite_where=_d.rule == "preempt",
+)
+Index(
     "ix_decisions_unresolved",
     _d.cluster,
     _d.shard,
