@@ -241,7 +241,7 @@ class ReadModel:
         `note` takes the title, the statement and its parameters.
         """
         given = {"kind": kind, "namespace": namespace, "name": name, "limit": MOST_HELD}
-        query = quota.NOW if at is None else quota.AT[self.dialect]
+        query = (quota.NOW if at is None else quota.AT)[self.dialect]
         given |= {"at": at} if at is not None else {}
         if note is not None:
             note("quota", query, given)

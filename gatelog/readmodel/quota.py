@@ -1,6 +1,7 @@
 """Quota that queues held, borrowed and lent: at a moment, and over a window as a series.
 
-Theory. The definition is `projector.schema.quota_views`; the view `v_quota` is the same for now. A
+Theory. The definition is `projector.schema.quota_views`; the view `v_quota` is the same for now,
+and dearer: a query that knows its cluster looks once whether there is a ledger, not for each row. A
 series has the values at the end of each of `STEPS` equal parts of a window; the database leaves out
 intervals that were over before such an end, so a busy day gives a few hundred rows for each queue.
 
@@ -15,23 +16,26 @@ from typing import Any
 
 from msgspec import Struct
 
-from projector.schema.dialect import POSTGRES, SQLITE, Dialect, swapped
+from projector.schema.dialect import Dialect, by_home
 from projector.schema.quota_views import spans, standing
 
 STEPS = 240
-_COVERS = "s.from_at <= {at} AND (s.to_at IS NULL OR s.to_at > {at}) AND s.cluster = :cluster"
+_OURS = "s.cluster = :cluster AND (:kind <> 'ClusterQueue' OR s.kind <> 'LocalQueue')"
+"""LocalQueues neither borrow nor lend: no other queue's row has to do with them."""
+_COVERS = "s.from_at <= {at} AND (s.to_at IS NULL OR s.to_at > {at})"
 _WHOSE = """
  WHERE (q.kind = :kind OR :kind = '') AND (q.namespace = :namespace OR :namespace = '')
    AND (q.name = :name OR :name = '')
  ORDER BY q.kind, q.namespace, q.name, q.flavor, q.resource LIMIT :limit
 """
 
-NOW = f"SELECT q.* FROM v_quota q{swapped(_WHOSE, 'WHERE', 'WHERE q.cluster = :cluster AND')}"
+
+def _standing(d: Dialect, covers: str) -> str:
+    return f"SELECT q.* FROM ({standing(d, f'{covers} AND {_OURS}', ':cluster')}) q{_WHOSE}"
 
 
 def _at(d: Dialect) -> str:
-    covers = _COVERS.format(at=d.time.format(name="at"))
-    return f"SELECT q.* FROM ({standing(d, covers, ':cluster')}) q{_WHOSE}"
+    return _standing(d, _COVERS.format(at=d.time.format(name="at")))
 
 
 def _over_time(d: Dialect) -> str:
@@ -47,7 +51,8 @@ def _over_time(d: Dialect) -> str:
     begins = step(d.last.format(a="s.from_at", b=d.time.format(name="since")))
     return f"""
 WITH tree AS (
-SELECT root FROM v_quota WHERE cluster = :cluster AND kind = 'ClusterQueue' AND name = :name),
+SELECT max(s.root) AS root FROM ({spans(d, ":cluster")}) s
+ WHERE s.cluster = :cluster AND s.kind = 'ClusterQueue' AND s.name = :name AND s.to_at IS NULL),
 cut AS (
 SELECT s.kind, s.name, s.root, s.flavor, s.resource, s.nominal, s.held, s.borrowed,
        s.unadmitted, s.reported,
@@ -65,8 +70,9 @@ SELECT s.kind, s.name, max(s.root) AS root, s.flavor, s.resource, s.first, s.las
 """
 
 
-AT = {"postgresql": _at(POSTGRES), "sqlite": _at(SQLITE)}
-OVER_TIME = {"postgresql": _over_time(POSTGRES), "sqlite": _over_time(SQLITE)}
+NOW = by_home(lambda d: _standing(d, "s.to_at IS NULL"))
+AT = by_home(_at)
+OVER_TIME = by_home(_over_time)
 
 Key = tuple[str, str]
 """Flavor and resource."""

@@ -72,10 +72,12 @@ class GivenBack(NamedTuple):
 def given_back(d: Dialect) -> GivenBack:
     """Return SQL of what succeeded pods left, one row for each, flavor and resource."""
     opened, its, place = _places(d, "p.role")
-    items = f"""admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
-  JOIN pods p ON p.cluster = a.cluster AND p.group_id = a.group_id AND {_GAVE_BACK}
+    # In this order: SQLite would look at all pods of all times first.
+    items = f"""admissions a CROSS JOIN groups g CROSS JOIN pods p
   {opened}"""
-    return GivenBack(d.text.format(doc="x.value"), "y.key", place, items, its)
+    where = f"""g.cluster = a.cluster AND g.id = a.group_id
+   AND p.cluster = a.cluster AND p.group_id = a.group_id AND {_GAVE_BACK} AND {its}"""
+    return GivenBack(d.text.format(doc="x.value"), "y.key", place, items, where)
 
 
 def spans(d: Dialect) -> str:
