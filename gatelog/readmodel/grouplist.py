@@ -67,7 +67,8 @@ ORDERS: Final[Mapping[str, tuple[str, str]]] = {
         f"CASE WHEN {is_pending('x.state')} THEN 0 ELSE 1 END,"
         " CASE WHEN x.wait_since IS NULL THEN 1 ELSE 0 END, x.wait_since",
     ),
-    "use": ("most in use first", f"{USE} DESC"),
+    # What runs nothing uses nothing: most groups of a busy cluster wait.
+    "use": ("most in use first", f"CASE WHEN x.pods_running > 0 THEN {USE} ELSE 0 END DESC"),
     "name": ("by namespace and name", "x.namespace, x.name"),
 }
 """Word of an address: its text for people, and the order."""
