@@ -31,14 +31,27 @@ MOST_READ = 1 << 30
 
 
 class Examined(NamedTuple):
-    """The findings, and the checkpoint for a comparison with the log.
-
-    `copied`: the read model is a copy, whose log and cluster are not known.
-    """
+    """The findings, and the checkpoint for a comparison with the log."""
 
     findings: list[Finding]
     checkpoint: CheckpointRow | None
-    copied: bool = False
+
+
+def is_copy(settings: Settings) -> bool:
+    """Tell whether the database of the settings is a copy, whose log and cluster are not known."""
+    from projector.storage.urls import DatabaseError, database_url
+
+    if not settings.database.url or settings.nats.url:
+        return False
+    try:
+        with ReadModel(database_url(settings), settings.cluster) as model:
+            return _copied(model)
+    except (CommandFailed, DatabaseError):
+        return False  # what is wrong with it, `examine` says
+
+
+def _copied(model: ReadModel) -> bool:
+    return model.checkpoint() is not None and not model.replicas()
 
 
 def examine(settings: Settings, at: Installation = UNKNOWN) -> Examined:
@@ -53,7 +66,7 @@ def examine(settings: Settings, at: Installation = UNKNOWN) -> Examined:
         with ReadModel(url, settings.cluster) as model:
             row = model.checkpoint()
             alone = bool(settings.database.url) and not settings.nats.url
-            copied = alone and row is not None and not model.replicas()
+            copied = alone and _copied(model)
             now = model.clock() if copied else datetime.now(UTC)
             findings = [schema, *_integrity(url), *_room(url, at), _checkpoint(model, row)]
             findings += [_copy(now)] if copied else _parts(model, at)
@@ -63,7 +76,7 @@ def examine(settings: Settings, at: Installation = UNKNOWN) -> Examined:
                 findings += _spared(model)
                 findings += stuck.examine(model, now)
                 findings.append(_gates(model, at, now))
-            return Examined(findings, row, copied)
+            return Examined(findings, row)
     except (CommandFailed, DatabaseError) as error:
         doing = f"is database.url right? {remedy('database', at)}"
         if "://" not in settings.database.url or settings.database.url.startswith("sqlite"):
