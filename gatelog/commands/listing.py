@@ -151,6 +151,10 @@ def _asked(
         return _jobs(model, namespace, wanted, now)
     of = (namespace, wanted.queue, wanted.state)
     groups = model.listed(*of, gone=wanted.gone, limit=limit)
+    if amply:
+        from gatelog.readmodel.shared import as_of_now
+
+        groups = as_of_now(groups, model.shortages(one.id for one in groups))
     return groups, _group_columns(now), lambda row: f"{row.namespace}/{row.name}"
 
 

@@ -9,7 +9,7 @@ Invariant: read-only, parameterised, and bounded: every list has a LIMIT.
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -167,12 +167,13 @@ class ReadModel:
         """
         given = {"namespace": namespace, "limit": limit}
         rows = list(self.rows(PendingRow, statements.waiting.PENDING, given))
-        return as_of_now(rows, self.shortages(namespace) if rows else ())
+        return as_of_now(rows, self.shortages(row.id for row in rows))
 
-    def shortages(self, namespace: str = "") -> list[ShortageRow]:
-        """Return what groups that wait are short of, in a namespace or everywhere."""
-        given = {"namespace": namespace, "limit": MOST_HELD}
-        return self.with_room(list(self.rows(ShortageRow, statements.shared.SHORTAGES, given)))
+    def shortages(self, ids: Iterable[str]) -> list[ShortageRow]:
+        """Return what groups that wait are short of, of those with these ids."""
+        given = {"ids": msgspec.json.encode(list(ids)).decode(), "limit": MOST_HELD}
+        query = statements.shared.SHORTAGES[self.dialect]
+        return self.with_room(list(self.rows(ShortageRow, query, given)))
 
     def with_room(self, rows: list[S], at: datetime | None = None) -> list[S]:
         """Return rows with the free amounts, now or at a moment, where no ledger has them.

@@ -12,6 +12,7 @@ Invariant: an answer has nothing from after the moment, but for a pod's end wher
 """
 
 import re
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -69,7 +70,7 @@ def of_moment(query: str) -> str:
 
 
 _SHORT = of_moment(statements.shared.SHORT)
-_SHORTAGES = of_moment(statements.shared.SHORTAGES)
+_SHORTAGES = {name: of_moment(query) for name, query in statements.shared.SHORTAGES.items()}
 _POOLS = of_moment(statements.shared.POOLS)
 _BORROWERS = with_held(of_moment(statements.shared.BORROWERS_GIVEN), ":at")
 _RESERVED = of_moment(reserving.RESERVED)
@@ -205,12 +206,11 @@ class Past:
             self._model.reclaims(short[0].cluster_queue),
         )
 
-    def shortages(self, namespace: str = "") -> list[ShortageRow]:
-        """Return what groups that waited were short of."""
-        given = {"namespace": namespace, "limit": MOST_HELD, "at": self._at}
-        return self._model.with_room(
-            list(self._model.rows(ShortageRow, _SHORTAGES, given)), self._at
-        )
+    def shortages(self, ids: Iterable[str]) -> list[ShortageRow]:
+        """Return what groups that waited were short of, of those with these ids."""
+        given = {"ids": msgspec.json.encode(list(ids)).decode(), "limit": MOST_HELD, "at": self._at}
+        rows = self._model.rows(ShortageRow, _SHORTAGES[self._model.dialect], given)
+        return self._model.with_room(list(rows), self._at)
 
     def waits(self, group_id: str) -> list[WaitRow]:
         """Return the waits that had begun; a wait that was not over by then goes on."""

@@ -97,6 +97,8 @@ class PendingRow(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     message: str
     since: datetime | None
+    id: str = ""
+    """Of the group, "" where it is not asked for."""
 
 
 class ExpectedRow(msgspec.Struct, frozen=True):
@@ -218,8 +220,7 @@ class ShortRow(msgspec.Struct, frozen=True):
 class ShortageRow(ShortRow, frozen=True, kw_only=True):
     """A shortage with the name of its group."""
 
-    group_namespace: str
-    group_name: str
+    group_id: str
 
 
 class PoolRow(msgspec.Struct, frozen=True):

@@ -13,7 +13,14 @@ from typing import TypeVar
 
 from msgspec import Struct, structs
 
-from gatelog.readmodel.rows import BorrowerRow, PendingRow, PoolRow, ShortageRow, ShortRow
+from gatelog.readmodel.rows import (
+    BorrowerRow,
+    GroupRow,
+    PendingRow,
+    PoolRow,
+    ShortageRow,
+    ShortRow,
+)
 from gatelog.readmodel.statements.waiting import WaitingRow
 from podgroup.model import wording
 from podgroup.model.quantities import MAX_INT64
@@ -21,7 +28,7 @@ from podgroup.model.reasons import effect_of
 from podgroup.model.shortage import Shortage
 from podgroup.model.wording import allowed, shown
 
-W = TypeVar("W", PendingRow, WaitingRow)
+W = TypeVar("W", bound=PendingRow | WaitingRow | GroupRow)
 _MOST = 5
 """Groups that are named of each ClusterQueue that borrows."""
 
@@ -62,17 +69,23 @@ def as_of_now(rows: Iterable[W], shortages: Iterable[ShortageRow]) -> list[W]:
 
     A message has the amounts at the begin of the wait, or says until when others run.
     """
-    short: dict[tuple[str, str], list[ShortageRow]] = {}
+    short: dict[str, list[ShortageRow]] = {}
     for one in shortages:
-        short.setdefault((one.group_namespace, one.group_name), []).append(one)
+        short.setdefault(one.group_id, []).append(one)
 
-    def message(row: W) -> str:
-        if effect_of(row.reason).postponed:
-            return row.message
-        said = short_of(row.reason, short.get((row.namespace, row.name), ()))
-        return wording.retold("; ".join(said), row.message)
+    def now(row: W) -> W:
+        if isinstance(row, GroupRow):
+            message = _message(row.wait_reason, row.wait_message, short[row.id])
+            return structs.replace(row, wait_message=message)
+        return structs.replace(row, message=_message(row.reason, row.message, short[row.id]))
 
-    return [structs.replace(row, message=message(row)) for row in rows]
+    return [now(row) if row.id in short else row for row in rows]
+
+
+def _message(reason: str, message: str, short: Iterable[ShortRow]) -> str:
+    if effect_of(reason).postponed:
+        return message
+    return wording.retold("; ".join(short_of(reason, short)), message)
 
 
 def freed(shared: Shared, *, own_only: bool = False) -> str:

@@ -29,6 +29,7 @@ from gatelog.readmodel.asked import Asked
 from gatelog.readmodel.explain import Explanation, explain, lines
 from gatelog.readmodel.model import ReadModel
 from gatelog.readmodel.rates import unit
+from gatelog.readmodel.shared import short_of
 from gatelog.readmodel.statements.groups import NOT_FOR_LISTS
 from gatelog.serve import spending
 from gatelog.serve.api import finding, finding_queues, finding_usage, visibility
@@ -43,6 +44,8 @@ from gatelog.serve.console.view import PageView
 from gatelog.serve.words import amount
 from gatelog.viacluster import answers
 from podgroup.model.lifecycle import ADMITTED, PENDING, STAGES
+from podgroup.model.reasons import effect_of
+from podgroup.model.wording import first
 from podgroup.state.world import World
 from projector import tables
 from projector.measures import gauges
@@ -485,6 +488,33 @@ def after_admission_then(said: Said, model: ReadModel, at: datetime, now: dateti
         case_of(model, found, now, at)
 
 
+def waits_in_words(url: str, model: ReadModel, now: datetime, at: datetime | None) -> int:
+    """Hold what lists say of waits for quota against `why`; return of how many groups it was."""
+    past = at is not None
+    listed = model.listed("", gone=past, limit=1000)
+    wanted = {}
+    for group in listed:
+        found = explain(model, group, at or now, past=past)
+        if found.shared.short and not effect_of(found.group.wait_reason).postponed:
+            wanted[group.id] = "; ".join(short_of(found.group.wait_reason, found.shared.short))
+    seen = PageView(at=at, query={"gone": "1"} if past else {}, now=now)
+    rows = groups.groups(Asked(model), seen).data["groups"]
+    waits = {one.metadata.uid: one.status.waiting for one in rows}
+    assert {i: first(waits[i].message) for i in wanted if i in waits} == wanted, at
+    for name in TEAMS:
+        of_queue = queue_page.queue(Asked(model), PageView(at=at, query={}, now=now), name).data
+        for one in of_queue["waiting"]:
+            assert first(one.message) == wanted.get(one.id, first(one.message)), (at, one)
+    if at is None:
+        pending = {one.id: first(one.message) for one in model.pending()}
+        assert {i: pending[i] for i in wanted} == wanted
+        with redirect_stdout(io.StringIO()) as out:
+            assert cli.run(["list", "groups", "--db", url, "--cluster", "test", "-o", "json"]) == 0
+        told = {one["id"]: first(one["wait_message"]) for one in json.loads(out.getvalue())}
+        assert {i: told[i] for i in wanted} == wanted
+    return len(wanted)
+
+
 def agreed_then(said: Said, console: Said) -> None:
     """Hold what the console says later of a moment against what the views said then.
 
@@ -515,7 +545,7 @@ def told(seed: int, writer: Writer) -> Iterator[Any]:
     ],
 )
 def test_all_places_say_the_same(url: str, seed: int) -> None:
-    writer, was = Writer(url), []
+    writer, was, short = Writer(url), [], 0
     with ReadModel(url, "test") as model:
         for toy in told(seed, writer):
             now = toy.now.astimezone(UTC)
@@ -523,6 +553,7 @@ def test_all_places_say_the_same(url: str, seed: int) -> None:
             said = views_say(model)
             agreed(said, model, toy.world, now, None)
             said |= after_admission(model, now)
+            short += waits_in_words(url, model, now, None)
             claims = model.dicts("SELECT id FROM groups WHERE precedence > 0", {})
             by_use = any(one.usage_based for one in toy.world.cluster_queues.values())
             was.append((now, said, not claims and not by_use))
@@ -530,11 +561,13 @@ def test_all_places_say_the_same(url: str, seed: int) -> None:
             then = console_says(model, now, at)
             agreed_then(said, then)
             after_admission_then(said, model, at, now)
+            waits_in_words(url, model, now, at)
             assert not in_order or then["positions"] == said["positions"]
             usage_agrees_by(url, model, at)
         spent = usage_agrees(url, model, now)
     assert all(spent[word] for word in ("held", "waited", "unadmitted")), spent
     borrowed = [quota for _, said, _ in was for quota in said["quota"].values() if quota[2] != "0"]
+    assert short, "a story in which nothing waits for quota asks little"
     assert borrowed, "a story in which nobody borrows asks little"
 
 

@@ -20,13 +20,19 @@ SELECT {_SHORT}
 """
 """The shortages of a group's last try, and the room at the moment by the ledger."""
 
-SHORTAGES = f"""
-SELECT g.namespace AS group_namespace, g.name AS group_name, {_SHORT}
-  JOIN groups g ON g.cluster = s.cluster AND g.id = s.group_id
- WHERE s.cluster = :cluster AND s.to_at IS NULL AND (g.namespace = :namespace OR :namespace = '')
+_LISTED = {
+    "sqlite": "SELECT value FROM json_each(:ids)",
+    "postgresql": "SELECT jsonb_array_elements_text(CAST(:ids AS jsonb))",
+}
+SHORTAGES = {
+    name: f"""
+SELECT s.group_id, {_SHORT}
+ WHERE s.cluster = :cluster AND s.to_at IS NULL AND s.group_id IN ({listed})
  ORDER BY s.group_id, s.from_seq, s.flavor, s.resource LIMIT :limit
 """
-"""The same of all groups that wait."""
+    for name, listed in _LISTED.items()
+}
+"""The same of the groups of a list, of which parameter `ids` is a document."""
 
 _POOLS = """
   FROM shortages s

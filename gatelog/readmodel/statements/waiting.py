@@ -16,7 +16,7 @@ from projector.schema.pending import ORDER, USE, WAITS_FOR, in_line, is_admitted
 
 PENDING = """
 SELECT namespace, name, kind, state, stage, queue, cluster_queue, position, priority, reason,
-       message, since
+       message, since, group_id AS id
   FROM v_why_pending
  WHERE cluster = :cluster AND (namespace = :namespace OR :namespace = '')
  ORDER BY cluster_queue, CASE WHEN position IS NULL THEN 1 ELSE 0 END, position,

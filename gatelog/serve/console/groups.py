@@ -14,6 +14,7 @@ from gatelog.readmodel.advice import pods_exist
 from gatelog.readmodel.asked import Asked
 from gatelog.readmodel.grouplist import LabelRow, ListedRow, StateCount
 from gatelog.readmodel.past import Past
+from gatelog.readmodel.shared import as_of_now
 from gatelog.readmodel.statements.objects import NameRow
 from gatelog.readmodel.timeline import plain
 from gatelog.serve.api import finding
@@ -182,8 +183,10 @@ def _list(asked: Asked, seen: PageView, search: Search) -> tuple[dict[str, Any],
     order = search.chosen["sort"] or "age"
     query = grouplist.page(search.past, search.conditions, order)
     rows = asked.rows("groups", ListedRow, query, search.given)
-    if search.past:
-        rows = list(map(Past(asked.model, seen.moment).as_it_was, rows))
+    there = Past(asked.model, seen.moment) if search.past else asked.model
+    if isinstance(there, Past):
+        rows = list(map(there.as_it_was, rows))
+    rows = as_of_now(rows, there.shortages(one.id for one in rows))
     found = {
         "by": "",
         "rows": rows[:ROWS],
@@ -216,7 +219,7 @@ def _why(one: ListedRow, *, past: bool) -> str:
     if exist := pods_exist(one):
         return f"{one.reason_then}: {exist}"
     if one.reason_then:
-        return f"{one.reason_then}: {plain(one.message_then)}"
+        return f"{one.reason_then}: {plain(one.wait_message)}"
     return "–" if past else plain(one.message or one.reason) or "–"
 
 

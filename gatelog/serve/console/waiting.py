@@ -22,7 +22,7 @@ def who_waits(
     query = statements.waiting.WAITING_AT if seen.at else statements.waiting.WAITING_NOW
     rows = asked.rows("who waits", WaitingRow, query, {**given, "at": seen.moment})
     there = Past(asked.model, seen.at) if seen.at else asked.model
-    return as_of_now(rows, there.shortages(namespace) if rows else ())
+    return as_of_now(rows, there.shortages(row.id for row in rows))
 
 
 def forecast_line(asked: Asked, seen: PageView) -> str:
