@@ -31,8 +31,9 @@ from gatelog.serve.bootstrap import local_console
 from gatelog.serve.console.app import HEADERS
 from podgroup.model.commands import UngatePod
 from podgroup.model.names import GROUP_NAME, PRIORITY_CLASS
+from podgroup.model.policy import Policy
 from projector.upkeep import migrate
-from runtime.settings import DatabaseSettings, ServeSettings, Settings
+from runtime.settings import DatabaseSettings, QueueingSettings, ServeSettings, Settings
 from tests.core.test_shared_quota import of, team
 from tests.projector.support import Writer
 from tests.support.browser import WIDE, Tab, browser, chromium
@@ -171,7 +172,9 @@ def fill(url: str, groups: int = GROUPS) -> Toy:
 def story(groups: int) -> Toy:
     """Return a cluster where so many groups are there now."""
     random = Random(23)
-    toy = Toy(ready=False)
+    # With a ledger of quota, as every installation in builtin mode has.
+    interval = QueueingSettings().status_interval_s
+    toy = Toy(ready=False, policy=Policy(status_interval_s=interval))
     toy.now = datetime.now(UTC) - timedelta(hours=HOURS)
     toy.setup(0, "BestEffortFIFO", "LowerPriority")
     for name in TEAMS:
