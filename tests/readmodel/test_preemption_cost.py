@@ -119,5 +119,6 @@ def test_a_page_asks_the_view_of_its_own_rows(tmp_path: Path) -> None:
         plan = database.execute(f"EXPLAIN QUERY PLAN {statements.preempted.PREEMPTED}", given)
         steps = [str(row[3]) for row in plan]
     assert [one for one in steps if one.startswith("MATERIALIZE")] == ["MATERIALIZE page"]
+    assert "SEARCH d USING INDEX ix_decisions_preempt (cluster=? AND issued_at>?" in str(steps)
     of_view = [one for one in steps if "preemptions" in one]
     assert of_view and all("victim_id=?" in one for one in of_view)
