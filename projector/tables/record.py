@@ -172,9 +172,14 @@ usage = Table(
 _u = usage.c
 Index("ix_usage_at", _u.cluster, _u.kind, _u.from_at)
 Index(
+    "ix_usage_standing",
+    *(_u.cluster, _u.kind, _u.namespace, _u.name, _u.flavor, _u.resource),
+    postgresql_where=_u.to_at.is_(None),
+    sqlite_where=_u.to_at.is_(None),
+)
+Index(
     "ix_usage_open",
-    _u.cluster,
-    _u.root,
+    *(_u.cluster, _u.root, _u.flavor, _u.resource),
     postgresql_where=_u.to_at.is_(None),
     sqlite_where=_u.to_at.is_(None),
 )

@@ -34,30 +34,30 @@ SELECT s.group_id, {_SHORT}
 }
 """The same of the groups of a list, of which parameter `ids` is a document."""
 
-_POOLS = """
-  FROM shortages s
-  JOIN usage q ON q.cluster = s.cluster AND q.kind = 'ClusterQueue' AND q.namespace = ''
+_POOLS = "shortages s CROSS JOIN usage q CROSS JOIN usage u"
+"""In this order: SQLite would begin with all rows of the ledger."""
+_OF_GROUP = """s.cluster = :cluster AND s.group_id = :group_id AND s.to_at IS NULL
+   AND q.cluster = s.cluster AND q.kind = 'ClusterQueue' AND q.namespace = ''
    AND q.name = s.cluster_queue AND q.flavor = s.flavor AND q.resource = s.resource
    AND q.to_at IS NULL AND q.root <> ''
-  JOIN usage u ON u.cluster = q.cluster AND u.root = q.root AND u.flavor = q.flavor
-   AND u.resource = q.resource AND u.to_at IS NULL AND u.kind <> 'LocalQueue'
-"""
+   AND u.cluster = q.cluster AND u.root = q.root AND u.flavor = q.flavor
+   AND u.resource = q.resource AND u.to_at IS NULL AND u.kind <> 'LocalQueue'"""
 
 POOLS = f"""
 SELECT u.kind, u.name, u.flavor, u.resource, u.nominal, u.quota, u.reserved, u.borrowed, u.spare,
        u.unadmitted
-{_POOLS}
- WHERE s.cluster = :cluster AND s.group_id = :group_id AND s.to_at IS NULL
+  FROM {_POOLS}
+ WHERE {_OF_GROUP}
  ORDER BY u.kind DESC, u.name, u.flavor, u.resource LIMIT :limit
 """
 
 BORROWERS_GIVEN = f"""
 SELECT DISTINCT a.cluster_queue, g.namespace, g.name, g.priority, g.id, a.admitted_at,
        CAST(a.resources AS TEXT) AS resources
-{_POOLS}
-  JOIN admissions a ON a.cluster = u.cluster AND a.cluster_queue = u.name AND a.released_at IS NULL
+  FROM {_POOLS} CROSS JOIN admissions a
   JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id
- WHERE s.cluster = :cluster AND s.group_id = :group_id AND s.to_at IS NULL
+ WHERE {_OF_GROUP}
+   AND a.cluster = u.cluster AND a.cluster_queue = u.name AND a.released_at IS NULL
    AND u.kind = 'ClusterQueue' AND u.borrowed > 0 AND u.name <> s.cluster_queue
  ORDER BY g.priority, a.admitted_at DESC, g.id LIMIT :limit
 """
