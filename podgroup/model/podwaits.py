@@ -72,7 +72,7 @@ WORDINGS: Final = {
     NOT_SCHEDULED: Wording(
         "has no node yet: no scheduler has said why",
         "have no node yet: no scheduler has said why",
-        "a scheduler that takes them: is the one that spec.schedulerName names up?",
+        "a scheduler that takes them: the one that spec.schedulerName names must be up",
     ),
     "Unschedulable": Wording(
         "fits no node",
