@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from podgroup.admission import order, second_pass
 from podgroup.admission.cache.cached_queue import CachedQueue
 from podgroup.admission.cache.claims import Claim
-from podgroup.admission.cache.scheduler_cache import Entered, SchedulerCache
+from podgroup.admission.cache.scheduler_cache import NewAdmission, SchedulerCache
 from podgroup.admission.head import Head
 from podgroup.admission.holding import AdmittedWorkload, PendingWorkload, unadmitted_id
 from podgroup.admission.kueue_cycle import KueueCycle, waiting_for
@@ -61,7 +61,7 @@ class Scheduler:
         """The workload that is being decided about, for the report of an error."""
         self._nominator = Nominator(self.cache)
         self._reclaimers = Reclaimers(self.cache, self._nominator)
-        self._new: dict[str, Entered] = {}
+        self._new: dict[str, NewAdmission] = {}
         """Workloads that this pass has admitted, and whose admission is known here alone."""
         self._started = False
         """A workload with a reserved start was admitted in this pass."""

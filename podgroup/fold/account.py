@@ -175,12 +175,7 @@ class _Entry:
         if identity in world.quotas.waiting:
             if group.namespace not in cache.objects.namespaces:
                 cache.apply(NamespaceView(uid="", name=group.namespace, resource_version=""))
-            quota = group.quota
-            new = self._new and identity not in cache.queues.waiting and quota.effect.tried
-            reason, message = quota.reason
-            refused = Refusal(reason, kueues(message), quota.effect) if new else None
-            short = quota.shortage.shortages if quota.shortage is not None else ()
-            cache.submit(asked.workload(world, group), refused, short)
+            self._submit(group, asked.workload(world, group))
         elif identity in cache.queues.waiting:
             remembered = identity in cache.preemptions or identity in cache.claims.held_back
             if group.ending.finish is None and remembered:
@@ -195,13 +190,16 @@ class _Entry:
         if group is None or identity not in world.quotas.waiting or not grows(group):
             cache.remove(growth_id(identity))
             return
-        quota = group.quota
-        waits = growth_id(identity) in cache.queues.waiting
-        new = self._new and not waits and quota.effect.tried
-        reason, message = quota.reason
-        refused = Refusal(reason, kueues(message), quota.effect) if new else None
-        short = quota.shortage.shortages if quota.shortage is not None else ()
-        cache.submit(asked.growth(world, group), refused, short)
+        self._submit(group, asked.growth(world, group))
+
+    def _submit(self, group: Group, waits: Workload) -> None:
+        """Enter that a group waits; `new`: with the refusal that the log has of it."""
+        quota, refused = group.quota, None
+        if self._new and quota.effect.tried and waits.id not in self._cache.queues.waiting:
+            reason, message = quota.reason
+            short = quota.shortage.shortages if quota.shortage is not None else ()
+            refused = Refusal(reason, kueues(message), quota.effect, short)
+        self._cache.submit(waits, refused)
 
     def charged(self, identity: str) -> bool:
         """Enter a group's charge; tell whether the group is entered completely by it."""

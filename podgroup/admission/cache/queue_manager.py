@@ -48,11 +48,12 @@ _Rank = tuple[float, bool, int, bool, float, str]
 
 
 class Refusal(NamedTuple):
-    """Why quota was refused before: reason, Kueue's sentence, and what follows from them."""
+    """Why quota was refused before: reason, Kueue's sentence, what follows from them, shortages."""
 
     reason: str
     message: str
     effect: Effect
+    short: tuple[Shortage, ...] = ()
 
 
 class QueueManager:
@@ -83,14 +84,12 @@ class QueueManager:
 
     # Pending workloads
 
-    def submit(
-        self, workload: Workload, refused: Refusal | None = None, short: tuple[Shortage, ...] = ()
-    ) -> None:
+    def submit(self, workload: Workload, refused: Refusal | None = None) -> None:
         """Enter a workload that requests quota, new or changed.
 
-        A workload that was `refused` before, for the shortages `short`, is tried after the next
-        release; in a StrictFIFO queue it takes its place in line. By Kueue's way, a workload that
-        was to be tried again at once is tried at once.
+        A workload that was `refused` before is tried after the next release; in a StrictFIFO queue
+        it takes its place in line. By Kueue's way, a workload that was to be tried again at once is
+        tried at once.
         """
         waiter = self._pending(workload)
         shape = waiter.shape
@@ -109,15 +108,9 @@ class QueueManager:
         self.place(waiter)
         queue = self.queue_of(waiter)
         if refused is not None and queue is not None and queue.lines.is_active(waiter):
-            self._refuse_again(queue, waiter, refused, short)
+            self._refuse_again(queue, waiter, refused)
 
-    def _refuse_again(
-        self,
-        queue: CachedQueue,
-        waiter: PendingWorkload,
-        refused: Refusal,
-        short: tuple[Shortage, ...],
-    ) -> None:
+    def _refuse_again(self, queue: CachedQueue, waiter: PendingWorkload, refused: Refusal) -> None:
         hopeless = refused.effect.hopeless and not self._as_kueue  # Q6
         at_once = queue.strict or (self._as_kueue and refused.effect.passing)
         if hopeless or not at_once:
@@ -125,7 +118,7 @@ class QueueManager:
             queue.lines.put(waiter, aside=True)
             if self._as_kueue:  # Q10
                 waiter.reason, waiter.message = refused.reason, refused.message
-                waiter.short = short
+                waiter.short = refused.short
                 self._note_failure(queue, waiter, waiter.reason)
 
     def requeue(self, workload: Workload, evicted: Eviction | None) -> None:

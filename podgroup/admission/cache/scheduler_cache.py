@@ -40,10 +40,9 @@ from podgroup.model.objects import (
     QueueObject,
     WorkloadPriorityClassView,
 )
-from podgroup.model.shortage import Shortage
 
 
-class Entered(NamedTuple):
+class NewAdmission(NamedTuple):
     """An admission as it was entered: the pending workload, and the state before.
 
     `ran` is the entry of its pods that ran without admission, `account` the LocalQueue's account,
@@ -142,19 +141,17 @@ class SchedulerCache:
 
     # Workloads
 
-    def submit(
-        self, workload: Workload, refused: Refusal | None = None, short: tuple[Shortage, ...] = ()
-    ) -> None:
+    def submit(self, workload: Workload, refused: Refusal | None = None) -> None:
         """Enter a workload that requests quota; see `QueueManager.submit`."""
         if workload.id not in self.reservations.admitted:
-            self.queues.submit(workload, refused, short)
+            self.queues.submit(workload, refused)
 
     def reserve(self, workload: Workload, reservation: Reservation) -> None:
         """Enter that a workload holds quota."""
         self.queues.remove(workload.id)
         self.reservations.add(workload, reservation)
 
-    def admit(self, waiter: PendingWorkload, reservation: Reservation) -> "Entered":
+    def admit(self, waiter: PendingWorkload, reservation: Reservation) -> NewAdmission:
         """Enter a decided admission; return the argument of `withdraw`."""
         ran = self.reservations.admitted.get(unadmitted_id(waiter.id))
         account = self.reservations.account(waiter.local_queue)
@@ -164,24 +161,24 @@ class SchedulerCache:
         self.reserve(workload, reservation)
         self.reservations.charge_use(waiter.id, waiter.shape.total(False))
         self.remove(unadmitted_id(waiter.id))
-        return Entered(waiter, ran, account, victims)
+        return NewAdmission(waiter, ran, account, victims)
 
-    def withdraw(self, entered: "Entered", by: str) -> None:
+    def withdraw(self, new: NewAdmission, by: str) -> None:
         """Withdraw an admission that is known here alone, in favour of `by`.
 
         The workload waits as it did before. Its victims wait for it as if its claim had been taken
         over.
         """
-        waiter = entered.waiter
+        waiter = new.waiter
         holding = self.reservations.remove(waiter.id)
         if holding is not None:
             self.wake_ups.released.add(holding.cluster_queue)
-        if entered.ran is not None:
-            self.reservations.enter(entered.ran)
-        self.reservations.put_back(waiter.local_queue, entered.account)
+        if new.ran is not None:
+            self.reservations.enter(new.ran)
+        self.reservations.put_back(waiter.local_queue, new.account)
         self.queues.take_back(waiter)
-        if entered.victims:
-            self.claims.let_wait_for_loser(waiter.id, entered.victims, by)
+        if new.victims:
+            self.claims.let_wait_for_loser(waiter.id, new.victims, by)
 
     def evict(self, id: str, eviction: Eviction, by: str = "") -> None:
         """Enter that a workload is being evicted; `by` is its preemptor, "" if it has none."""
