@@ -69,9 +69,9 @@ class Spent(Struct, kw_only=True):
 
     def plus(self, other: "Spent") -> None:
         """Add what another has."""
-        self.add("running", "", other.running)
-        self.add("waited", "", other.waited)
-        self.add("unadmitted", "", other.unadmitted)
+        self.running += other.running
+        self.waited += other.waited
+        self.unadmitted += other.unadmitted
         for what, parts in (("held", other.held), ("wasted", other.wasted)):
             for why, amount in parts.items():
                 self.add(what, why, amount)
@@ -159,10 +159,7 @@ def key_expression(by: str, d: Dialect) -> str:
         case "localqueue":
             return "o.namespace || '/' || o.queue"
         case "group":
-            return (
-                "o.namespace || '/' || (SELECT n.name FROM groups n"
-                " WHERE n.cluster = o.cluster AND n.id = o.group_id)"
-            )
+            return "o.namespace || '/' || o.name"
         case str(step) if step in STEPS:
             return "''"
         case _:
@@ -240,11 +237,13 @@ def added_up(
     unpriced: set[tuple[str, str]] = set()
     texts: dict[Any, str] = {}
     for row in rows:
-        named = row.get("begins") or row["key"]
-        if (key := texts.get(named)) is None:
-            key = texts[named] = _text(named)
+        key, begins = str(row["key"]), row.get("begins")
+        if begins is not None:
+            key = texts.get(begins) or texts.setdefault(begins, _moment(begins))
         resource, flavor = str(row["resource"]), str(row["flavor"])
-        share = shares.setdefault((key, resource), Share(key=key, resource=resource))
+        share = shares.get((key, resource))
+        if share is None:
+            share = shares[key, resource] = Share(key=key, resource=resource)
         taken = int(row["amount"]) * int(row["micros"])
         share.spent.add(row["what"], row["why"], taken)
         share.pods += int(row.get("pods", 0))
@@ -361,10 +360,7 @@ def money(cost: Fraction) -> Decimal:
     return (Decimal(cost.numerator) / Decimal(cost.denominator)).quantize(Decimal("0.0001"))
 
 
-def _text(key: Any) -> str:
-    if isinstance(key, datetime):
-        key = key.astimezone(UTC).isoformat()
-    text = "" if key is None else str(key)
-    if re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+(Z|\+00:00)", text):
-        return datetime.fromisoformat(text).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return text
+def _moment(at: datetime | str) -> str:
+    if isinstance(at, str):
+        at = datetime.fromisoformat(at)
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

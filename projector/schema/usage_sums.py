@@ -106,7 +106,7 @@ def sums(d: Dialect, key: str, *, only: str, step: str = "", keyed: bool = True)
 
     Args:
         d: the database's.
-        key: SQL over columns namespace, queue, cluster_queue and group_id of `o` and over
+        key: SQL over columns namespace, name (its group's), queue and cluster_queue of `o` and over
             `{labels}`; "" divides by flavor.
         only: condition on columns cluster and namespace of `o`.
         step: `hour`, `day` or "".
@@ -139,7 +139,7 @@ SELECT coalesce({shown}, '') AS key, s.begins, s.flavor, s.resource, s.what, s.w
 
 
 _OWNED = "p.cluster, p.group_id, p.role, p.labels, p.requests, p.fate, p.phase, p.created_at, "
-_OWNED += "p.opened_at, p.started_at, p.doomed_at, p.over_at"
+_OWNED += "p.opened_at, p.started_at, p.doomed_at, p.over_at, g.name"
 
 
 def _period(d: Dialect, step: str) -> str:
@@ -269,7 +269,7 @@ def _gated(asked: _Asked) -> str:
 SELECT {asked.its("o.labels")} AS key, o.requests, t.before, {asked.at("o.created_at")} AS created,
        {asked.at("o.ended_at")} AS ended
   FROM (SELECT p.cluster, p.group_id, p.namespace, p.labels, p.requests, p.created_at,
-               {over} AS ended_at, g.queue,
+               {over} AS ended_at, g.queue, g.name,
                coalesce((SELECT a.cluster_queue FROM admissions a
                           WHERE a.cluster = p.cluster AND a.group_id = p.group_id
                             AND a.admitted_at < {over}
@@ -291,7 +291,7 @@ def _admitted(asked: _Asked) -> str:
     return f"""admitted AS MATERIALIZED (
 SELECT {asked.its(FIRST_LABELS.format("o"))} AS key, o.cluster, o.group_id, o.number, o.resources,
        t.before, {asked.at("o.admitted_at")} AS admitted, {asked.at("o.released_at")} AS released
-  FROM (SELECT a.cluster, a.group_id, a.number, g.namespace, g.queue, a.cluster_queue,
+  FROM (SELECT a.cluster, a.group_id, a.number, g.namespace, g.name, g.queue, a.cluster_queue,
                a.resources, a.admitted_at, {released(d).format("a")} AS released_at
           FROM admissions a JOIN groups g ON g.cluster = a.cluster AND g.id = a.group_id) o
   CROSS JOIN t

@@ -90,7 +90,8 @@ def usage(asked: Asked, seen: PageView) -> Page:
 
 
 def _column(word: str, one: sums.Share) -> int:
-    return one.spent.columns[word]
+    amount: int | dict[str, int] = getattr(one.spent, word)
+    return sum(amount.values()) if isinstance(amount, dict) else amount
 
 
 def _costs(rates: Rates) -> str:
