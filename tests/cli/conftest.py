@@ -1,6 +1,6 @@
 """Fixtures of the command line's tests."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from runtime.kube import KubeClient, connect
 from runtime.settings import KubernetesSettings
 from simcluster import Settings as SimSettings
 from tests.projector.support import Writer, busy_toy
-from tests.support.databases import migrated
+from tests.support.databases import filled
 from tests.support.standin import SimCluster
 from tests.support.toy import Toy
 
@@ -42,17 +42,16 @@ def gatelog(
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def busy_db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, Toy]]:
+def busy_db(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Toy]:
     """A read model of cluster `test` with a bit of everything in namespace `ns`."""
     url = f"sqlite:///{tmp_path}/read-model.sqlite3"
     if request.param == "postgresql":
         url = str(request.getfixturevalue("postgres_database"))
-    migrated(url)
-    toy = busy_toy()
-    writer = Writer(url)
-    writer.feed(toy.messages)
-    yield url, toy
-    writer.store.close()
+    return filled(url, busy), busy_toy()
+
+
+def busy(url: str) -> None:
+    Writer(url).feed(busy_toy().messages).store.close()
 
 
 @pytest.fixture

@@ -1,7 +1,13 @@
-"""Databases at today's schema, copied from one that was migrated once in this process."""
+"""Databases at today's schema, and with rows in them, copied from those made in this process once.
 
+Invariant: a copy is what the making would give; nothing that a test does to one reaches another.
+"""
+
+import sqlite3
 import tempfile
 import uuid
+from collections.abc import Callable
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 
@@ -11,16 +17,28 @@ from sqlalchemy import make_url
 
 from projector.upkeep import migrate
 
+Fill = Callable[[str], None]
+"""Writes into the migrated database of a URL, and leaves no connection."""
+
 
 def migrated(url: str) -> str:
     """Bring an empty database, of either kind, to today's schema; returns `url`."""
+    return _copied(url, None)
+
+
+def filled(url: str, fill: Fill) -> str:
+    """The same, with what `fill` writes, which is asked once: pass the same function each time."""
+    return _copied(url, fill)
+
+
+def _copied(url: str, fill: Fill | None) -> str:
     parsed = make_url(url)
     if parsed.get_backend_name() == "sqlite":
         assert parsed.database
-        Path(parsed.database).write_bytes(_sqlite())
+        Path(parsed.database).write_bytes(_sqlite(fill))
         return url
     server, name = _server(url), sql.Identifier(parsed.database or "")
-    template = sql.Identifier(_template(server))
+    template = sql.Identifier(_template(server, fill))
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(sql.SQL("DROP DATABASE {}").format(name))
         copy = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY")
@@ -29,11 +47,15 @@ def migrated(url: str) -> str:
 
 
 @cache
-def _sqlite() -> bytes:
+def _sqlite(fill: Fill | None) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "read-model.sqlite3"
-        migrate.upgrade(f"sqlite:///{file}")
-        return file.read_bytes()
+        if fill is None:
+            migrate.upgrade(f"sqlite:///{file}")
+            return file.read_bytes()
+        fill(migrated(f"sqlite:///{file}"))
+        with closing(sqlite3.connect(file)) as connection:
+            return connection.serialize()
 
 
 def _server(url: str) -> str:
@@ -43,9 +65,13 @@ def _server(url: str) -> str:
 
 
 @cache
-def _template(server: str) -> str:
+def _template(server: str, fill: Fill | None) -> str:
     name = f"template_{uuid.uuid4().hex[:16]}"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-    migrate.upgrade(server.replace("/postgres?", f"/{name}?"))
+    url = server.replace("/postgres?", f"/{name}?")
+    if fill is None:
+        migrate.upgrade(url)
+    else:
+        fill(migrated(url))
     return name
