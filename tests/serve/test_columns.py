@@ -38,7 +38,8 @@ def life() -> LifeRow:
             values[field.name] = AT + timedelta(hours=number)
         else:
             values[field.name] = number if "int" in kind else f"text-{number}"
-    return LifeRow(**values | {"labels": {"team": "red"}})
+    packed = {"labels": {"team": "red"}, "pods_not_running": "3 1 ImagePullBackOff"}
+    return LifeRow(**values | packed)
 
 
 def other(value: Any) -> Any:
