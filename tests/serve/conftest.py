@@ -26,7 +26,7 @@ from simcluster.client import Client
 from simcluster.settings import Settings as SimSettings
 from tests.deploy.manifests import DEPLOY, objects
 from tests.projector.support import Writer, busy_toy
-from tests.support.databases import migrated
+from tests.support.databases import filled
 from tests.support.standin import SimCluster
 from tests.support.toy import Toy
 
@@ -94,12 +94,13 @@ def story() -> Toy:
 @contextmanager
 def written(url: str) -> Iterator[tuple[str, Writer, Toy]]:
     """The story in an empty database."""
-    migrated(url)
-    toy = story()
-    writer = Writer(url)
-    writer.feed(toy.messages).heard()
-    yield url, writer, toy
+    writer = Writer(filled(url, tell)).load().heard()
+    yield url, writer, story()
     writer.store.close()
+
+
+def tell(url: str) -> None:
+    Writer(url).feed(story().messages).store.close()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
