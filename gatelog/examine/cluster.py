@@ -68,11 +68,11 @@ async def examine(settings: Settings) -> Seen:
         accounts |= dict.fromkeys(roles.chosen(settings), accounts["ingest"])
         for name, part in accounts.items():
             findings.append(await _permissions(kube, settings, name, part, at, away=away))
+        findings += await nodes.examine(kube, at)  # a node that is away explains what follows
         findings.append(await kinds(kube, at))
         findings.append(await measuring.examine(kube, settings))
         findings += await _admission(kube, settings, at)
         findings.append(await unlabelled.examine(kube, settings))
-        findings += await nodes.examine(kube, at)
         findings += await leases.examine(kube, settings, at)
         findings += parts
         findings += await installed.queues(kube)

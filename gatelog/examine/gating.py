@@ -56,7 +56,7 @@ async def examine(
                 f"the webhook is registered for Service {empty}, behind which nothing is ready: "
                 "pods that name a queue are refused"
                 + (", though the policies would gate them" if found.policy else ""),
-                _REMOVE if found.policy else f"start ingest with webhook.enabled, or {_REMOVE}",
+                _REMOVE if found.policy else _served_again(at),
             )
     known = {"webhook": found.webhook, "policy": found.policy}
     gates = [name for name, there in known.items() if there]
@@ -72,6 +72,13 @@ async def examine(
         "neither webhook nor policy is registered: new pods start without waiting",
         remedy("objects", at),
     )
+
+
+def _served_again(at: Installation) -> str:
+    """Return what to do where no server answers; a registration that was installed stays."""
+    if at.how in ("helm", "kustomize"):
+        return remedy("part away", at, "ingest")
+    return f"start ingest with webhook.enabled, or {_REMOVE}"
 
 
 async def tried(kube: KubeClient) -> Finding:

@@ -14,6 +14,7 @@ from aiohttp import web
 
 from gatelog.cluster import clusterinfo, install
 from gatelog.examine import gating
+from gatelog.shell.remedies import Installation, remedy
 from ingest.registration import webhook
 from runtime import manifests
 from runtime.certificates import OwnCertificates
@@ -164,6 +165,11 @@ async def test_a_service_without_endpoints_is_found(
     answers[slices] = {"items": []}
     verdict, text = await look(kube)
     assert verdict == "fail" and "Service gatelog-system/gatelog-webhook" in text
+    found = await clusterinfo.admission(kube)
+    for at in (Installation(how="helm"), Installation(how="kustomize")):
+        said = await gating.examine(kube, found, at)
+        assert "delete mutating" not in said.remedy, "what was installed stays registered"
+        assert said.remedy == remedy("part away", at, "ingest")
     answers[f"{clusterinfo.ADMISSION}/mutatingadmissionpolicies/gatelog-queued-pods"] = {"a": 1}
     assert "though the policies would gate them" in (await look(kube))[1]
     answers[slices] = {"items": [{"endpoints": [{"conditions": {"ready": False}}]}]}

@@ -216,6 +216,8 @@ async def test_a_node_that_is_away_is_named_and_so_is_one_whose_clock_is_wrong(
     _, found = await examine(gatelog, *words)
     gone, clock = found["cluster", "nodes"], found["cluster", "clock"]
     assert gone["verdict"] == "fail" and "kubelet is away of away;" in gone["detail"]
+    order = list(found)
+    assert order.index(("cluster", "nodes")) < order.index(("cluster", "gating")), "cause first"
     assert "pods of gatelog are on away" in gone["detail"]
     assert clock["verdict"] == "warn" and "node fast is" in clock["detail"]
     assert "good" not in clock["detail"] and "ahead of the API server's" in clock["detail"]
