@@ -115,7 +115,7 @@ RULES: tuple[Rule | ClusterRule, ...] = (
 )
 """All rules, in order."""
 
-VERSION = 2
+VERSION = 3
 """Version of the rules, which grows when they would decide otherwise on an old log."""
 
 
