@@ -101,7 +101,7 @@ class Wide(Rough):
         for name, text in sorted(vars(names).items())
         if name.isupper() and isinstance(text, str) and "/" in text and text not in MARKS
     ]
-    VALUES: ClassVar = ["20", "true", "2", "other", "low", ""]
+    VALUES: ClassVar = ["20", "true", "2", "other", "low", "", "20s"]
 
     def step_declare(self, which: int, cpu: int) -> None:
         """A pod of a group that declares a count, or roles."""

@@ -238,17 +238,23 @@ def test_after_a_creation_that_was_refused_it_is_tried_again() -> None:
 # -- what a rule forgets of them ---
 
 
+VALUES = ("20", "20s", "true", "low", "nowhere")
+"""What keys say: a number, a duration, a word; a key with another grammar adds a value of it."""
 Decided = dict[str, set[tuple[str, str, str]]]
 """Of pods by name: (rule, command, reason) of what was decided."""
 
 
 def bearing(key: str, policy: Policy) -> Decided:
-    """Pods that bear a key, as a label and as an annotation, with several values; a day goes by."""
+    """Pods that bear a key, as a label and as an annotation, with several values; a day goes by.
+
+    Half of them start, and the others are too large for the quota and wait.
+    """
     toy = Toy(20, policy=policy)
-    for number, value in enumerate(("20", "true", "low", "nowhere")):
+    for number, value in enumerate((*VALUES, *VALUES)):
         said = {key: value}
         labels = {PRIORITY_CLASS: "high"} if number % 2 else {}
-        toy.pod(f"p{number}", labels=labels | said, annotations=said)
+        cpu = 1 if number < len(VALUES) else 21
+        toy.pod(f"p{number}", cpu=cpu, labels=labels | said, annotations=said)
     for name in [pod.name for pod in toy.pods.values() if not pod.gates]:
         toy.run(name)
     for seconds in (60, 3600, 86_400):
@@ -306,6 +312,13 @@ def _deactivating(ctx: RuleContext, group: Group) -> Conclusions:
         yield from deactivate(ctx, group, "careless", EVICTED_MAX_EXEC_TIME, "its name")
 
 
+def _impatient(ctx: RuleContext, group: Group) -> Conclusions:
+    first = ctx.members(group).first()
+    waits = group.quota.holding is None and group.requeueing.evicted is None
+    if first and waits and ctx.pod(first).view.labels.get("x") == "20s":
+        yield from deactivate(ctx, group, "careless", EVICTED_MAX_EXEC_TIME, "its wait")
+
+
 def _evicting_by_hand(ctx: RuleContext, group: Group) -> Conclusions:
     if admitted(group):
         command = EvictGroup(target=group_ref(group), reason="Preempted", message="by hand")
@@ -316,6 +329,12 @@ def _evicting_by_hand(ctx: RuleContext, group: Group) -> Conclusions:
 def test_a_rule_that_reads_the_workload_is_found() -> None:
     with ruled_by(_with_workload_alone):
         assert "rule careless (Preempted), of a pod with x" in forgotten(["x"])
+
+
+@pytest.mark.no_rest
+def test_a_rule_that_deactivates_what_waits_for_longer_than_a_duration_is_found() -> None:
+    with ruled_by(_impatient):
+        assert f"rule careless ({EVICTED_MAX_EXEC_TIME}), of a pod with x" in forgotten(["x"])
 
 
 @pytest.mark.no_rest
