@@ -23,8 +23,9 @@ from podgroup.model.reasons import PLAIN, REASONS
 from tests.support.toy import Toy
 
 KNOWN = {reason.word for reason in REASONS}
-KNOWN |= {text for name, text in vars(names).items() if name.isupper() and isinstance(text, str)}
-"""Words of our table, and Kueue's."""
+KNOWN |= {names.EVICTED_ADMISSION_CHECK, names.EVICTED_NODE_FAILURES}
+"""Words of our table, and Kueue's after which a group queues again at once, so waits for neither.
+A word of `podgroup.model.names` alone has no meaning for people."""
 MINUTE = 60.0
 _LONG = 6 * 3600.0
 _ROUNDS = 60
