@@ -83,9 +83,10 @@ _APPLY = {
     "kustomize": "`kubectl kustomize COPY | kubectl apply --server-side --force-conflicts -f -` "
     "(COPY: your copy of the overlay)",
 }
-"""Commands that apply the installed manifests again, with images, settings and replicas as they
-are. Helm's manifest lacks the annotations that Helm writes: without them an object would belong to
-no release.
+"""Commands that apply the installed manifests again, with their images, settings and replicas.
+
+Helm's manifest lacks the annotations that Helm writes: without them an object would belong to no
+release.
 """
 _BOTH = "{installed}"
 _ONE_POD = "`kubectl -n {ns} delete pod gatelog-0`"
@@ -98,7 +99,8 @@ _REFUSED = (
     + _AGAIN
 )
 _SECRET = (
-    "made by cert-manager: `kubectl -n {ns} delete secret SECRET` has it made anew (SECRET: "
+    "made by the part itself (certificates: self): the last command has it made anew; made by "
+    "cert-manager: `kubectl -n {ns} delete secret SECRET` has it made anew (SECRET: "
     "gatelog-webhook-tls or gatelog-serve-tls); of your own: put tls.crt and tls.key of a new one "
     "into it. Then: "
 )
@@ -111,8 +113,9 @@ REMEDIES: Final[dict[str, Remedy]] = {
         "make room on the volume (`kubectl -n {ns} exec gatelog-0 -- df -h /var/lib/gatelog`); the "
         "log's server is restarted by itself every 20 s",
         "make room on nats-server's volume, or enlarge it (`kubectl -n {ns} edit pvc "
-        "data-nats-0`), then: `kubectl -n {ns} delete pod nats-0` (after a failed write it stores "
-        "nothing for as long as it lives, and the pauses between its restarts grow to 5 minutes)",
+        "data-nats-0`, if its StorageClass allows that), then: `kubectl -n {ns} delete pod nats-0` "
+        "(after a failed write it stores nothing for as long as it lives, and the pauses between "
+        "its restarts grow to 5 minutes)",
     ),
     "nats away": Remedy(
         "start gatelog up again",
@@ -150,8 +153,9 @@ REMEDIES: Final[dict[str, Remedy]] = {
         "is there room on the volume (`kubectl -n {ns} exec gatelog-0 -- df -h /var/lib/gatelog`)? "
         "It is tried again by itself",
         "is PostgreSQL up, is there room, is its password right (Secret gatelog-database), may it "
-        "be written, and who holds a lock (SELECT pid, query FROM pg_stat_activity; SELECT "
-        "pg_terminate_backend(PID))? It is tried again by itself",
+        "be written (SHOW transaction_read_only), and who holds a lock (SELECT "
+        "unnest(pg_blocking_pids(pid)) FROM pg_stat_activity; SELECT pg_terminate_backend(PID))? "
+        "It is tried again by itself",
     ),
     "rights": Remedy(
         "give the user of the kubeconfig the roles: " + _ROLES,
@@ -183,8 +187,9 @@ REMEDIES: Final[dict[str, Remedy]] = {
           "NAMESPACE`",) * 3
     ),
     "certificate": Remedy(
-        "put a good certificate and its key into the files of webhook.cert_file and "
-        "webhook.key_file; they are read again within half a minute",
+        "made by gatelog up: start it again; of your own: put a good certificate and its key into "
+        "the files of webhook.cert_file and webhook.key_file; they are read again within half a "
+        "minute",
         f"{_SECRET}{_ONE_POD}{_READ}",
         f"{_SECRET}`kubectl -n {{ns}} rollout restart deployment gatelog-{{part}}`{_READ}",
     ),

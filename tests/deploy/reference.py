@@ -268,10 +268,11 @@ def remedies() -> str:
     lines += [
         f"### {AGAIN.capitalize()}",
         "",
-        "Images, settings and replicas stay as they are.",
+        "Images, settings and the number of replicas are then again as they were installed.",
         "",
     ]
     lines += [f"- {one}" for one in again.split("; ")]
+    lines.append("- installed by `gatelog up`: `gatelog up`, as it was started")
     return "\n".join(lines)
 
 

@@ -5,9 +5,12 @@ Invariant: no remedy applies a directory of this repository, which would turn im
 
 import re
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from itertools import product
 
 import msgspec
+import psycopg
 import pytest
 import yaml
 
@@ -160,3 +163,25 @@ def test_each_command_stands_in_backquotes_and_is_shell() -> None:
 def test_every_cause_has_a_way_for_each_installation() -> None:
     for known in REMEDIES.values():
         assert known.up and known.standalone and known.production
+
+
+def test_the_lock_that_is_named_is_the_one_that_others_wait_for(postgres_database: str) -> None:
+    """The statements of the database's remedy, typed: who holds a lock is found, and ended."""
+    [both] = re.findall(r"\((SELECT [^?]*)\)\?", remedy("database"))
+    found, ended = both.split("; ")
+    with (
+        closing(psycopg.connect(postgres_database)) as holder,
+        psycopg.connect(postgres_database) as waiter,
+        psycopg.connect(postgres_database, autocommit=True) as operator,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        holder.execute("CREATE TABLE held (n int)")
+        holder.commit()
+        assert not operator.execute(found).fetchall()
+        holder.execute("LOCK TABLE held")
+        waits = pool.submit(waiter.execute, "SELECT count(*) FROM held")
+        while not (pids := operator.execute(found).fetchall()):
+            assert not waits.done()
+        assert pids == [(holder.info.backend_pid,)]
+        operator.execute(ended.replace("PID", str(pids[0][0])).encode())
+        assert waits.result(timeout=30).fetchone() == (0,)
