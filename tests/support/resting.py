@@ -23,9 +23,10 @@ from podgroup.model.reasons import PLAIN, REASONS
 from tests.support.toy import Toy
 
 KNOWN = {reason.word for reason in REASONS}
-KNOWN |= {names.EVICTED_ADMISSION_CHECK, names.EVICTED_NODE_FAILURES}
-"""Words of our table, and Kueue's after which a group queues again at once, so waits for neither.
-A word of `podgroup.model.names` alone has no meaning for people."""
+KNOWN |= {names.EVICTED_ADMISSION_CHECK, names.EVICTED_NODE_FAILURES, names.PENDING_SUSPENDED}
+"""Words of our table, and Kueue's that nothing waits for: after two of them a group queues again at
+once, and in place of Suspended people are shown ClusterQueueInactive. A word that
+`podgroup.model.names` alone has means nothing to people."""
 MINUTE = 60.0
 _LONG = 6 * 3600.0
 _ROUNDS = 60
