@@ -63,7 +63,8 @@ def test_whatever_rules_warn_of_is_in_the_table_or_is_kueues() -> None:
     known |= {value for name, value in vars(names).items() if name.startswith("EVENT_")}
     said = set(_warnings())
     assert len(said) >= 5
-    assert {(where, word) for where, word in said if word not in known} == set()
+    unknown = {(where, word) for where, word in said if word not in known}
+    assert not unknown, f"say in podgroup/model/reasons.py what these Warnings mean: {unknown}"
 
 
 def _said(toy: Toy) -> Iterator[Pending | Explained]:

@@ -161,9 +161,12 @@ def test_every_name_of_a_key_is_borne_in_stories() -> None:
     assert {names.MAX_EXEC_SECONDS, names.ADMISSION_GATED_BY, names.SERVING} <= set(Wide.KEYS)
 
 
-def test_an_annotation_that_does_not_enter_the_log_does_nothing_in_stories() -> None:
+def test_an_annotation_that_does_not_enter_the_log_does_nothing_in_stories(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     bears = {"example.com/greeting": "hello", names.SERVING: "true"}
     toy = Toy()
     assert toy.pod("a", annotations=bears).annotations == {names.SERVING: "true"}
+    assert "kept out of the log: ['example.com/greeting']" in capsys.readouterr().out
     come = toy.arrives({"metadata": {"name": "b", "annotations": bears}})
     assert come.annotations == {names.SERVING: "true"}

@@ -139,7 +139,11 @@ def test_only_the_table_looks_at_words() -> None:
         if (name := str(path.relative_to(ROOT))) not in OWNERS
     }
     assert len(found) > 400
-    assert {name: places for name, places in found.items() if places} == {}
+    deciding = {name: places for name, places in found.items() if places}
+    assert not deciding, (
+        f"decided by a word: {deciding}. Read what follows from it (`effect` of the decision or "
+        "record, `Effect` of podgroup/model/reasons.py), or have a function there read the word"
+    )
 
 
 def test_the_table_is_read_as_one_would() -> None:

@@ -22,5 +22,7 @@ def test_every_field_is_passed_on() -> None:
     }
     fields["label_keys_to_copy"] = ("team",)
     found = policy_of(QueueingSettings(**fields))  # type: ignore[arg-type] # all of them
-    assert msgspec.structs.asdict(found) == fields
+    passed = msgspec.structs.asdict(found)
+    lost = [name for name in fields if passed[name] != fields[name]]
+    assert not lost, f"pass {lost} of the settings on in projector/storage/opening.py"
     assert world_of(None, "c", "builtin", found).policy == found
