@@ -47,6 +47,8 @@ _WORDS = {name for name in vars(names) if _WORD.fullmatch(name)} | {
     name for name, value in vars(reasons).items() if name.isupper() and isinstance(value, str)
 }
 """Names of the constants that are a word of a reason."""
+_SPELT = {reason.word for reason in reasons.REASONS}
+"""Words of the table, which a helper could compare under any name."""
 
 
 def _is_text(node: ast.expr, known: set[str]) -> bool:
@@ -84,6 +86,8 @@ def _is_word(node: ast.expr) -> bool:
 def _names_a_reason(node: ast.expr) -> bool:
     """It is a constant of a reason, or a display of such; what is given to a call is not seen."""
     match node:
+        case ast.Constant(value=str(text)):
+            return text in _SPELT
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name in _WORDS
         case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Set(elts=parts):
@@ -181,6 +185,7 @@ def test_what_decided_by_words_before_is_found(line: str) -> None:
 
 
 def test_a_text_is_found_under_another_name() -> None:
+    assert list(_compared("def gathers(word):\n    return word == 'WaitingForPods'\n"))
     assert list(_compared("def rule(e):\n    word = e.reason\n    return word == 'Preempted'\n"))
     assert list(_compared("def rule(e):\n    match e.reason:\n        case 'Preempted': pass\n"))
 

@@ -26,6 +26,7 @@ from gatelog.serve.console.phases import PodRow
 from gatelog.serve.console.preemptions import CELLS
 from gatelog.serve.console.rendering import Page, page
 from gatelog.serve.console.view import ROWS, PageView
+from podgroup.model.reasons import effect_of
 
 _MOST = 5000
 _SHORT = timedelta(minutes=1)
@@ -138,7 +139,7 @@ def _ended(
         picture.Mark(
             one.released_at,
             one.release_reason,
-            instead(one.released_at) if one.release_reason == "Preempted" else "",
+            instead(one.released_at) if effect_of(one.release_reason).preempts else "",
             namespace=life.namespace,
         )
         for one in asked.rows("admissions", AdmissionRow, statements.holders.ADMISSIONS, given)
