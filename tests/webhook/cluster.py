@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from ingest.webhook import facts as facts_of
 from ingest.webhook.mutate import MutateResult, PatchOp, mutate
 from ingest.webhook.owners import LookupFailed, Owner
@@ -18,6 +20,7 @@ from ingest.webhook.pod import OwnerRef, Pod, read_pod
 from ingest.webhook.policy import OwnerKind, WebhookPolicy
 from ingest.webhook.validate import Verdict, validate_create, validate_update
 from podgroup.model import names
+from simcluster import patches
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 RAW = dict[str, Any]
@@ -132,25 +135,10 @@ async def updated(
 
 def apply(raw: RAW, patch: tuple[PatchOp, ...] | list[RAW]) -> RAW:
     """Applies a JSON patch of ``add`` and ``remove`` operations (RFC 6902)."""
-    result = copy.deepcopy(raw)
-    for op in patch:
-        kind, path, value = (
-            (op.op, op.path, op.value)
-            if isinstance(op, PatchOp)
-            else (op["op"], op["path"], op["value"])
-        )
-        assert kind in ("add", "remove")
-        *parents, last = [t.replace("~1", "/").replace("~0", "~") for t in path.split("/")[1:]]
-        target: Any = result
-        for token in parents:
-            target = target[int(token)] if isinstance(target, list) else target[token]
-        if kind == "remove":
-            del target[last]
-        elif isinstance(target, list):
-            target.insert(len(target) if last == "-" else int(last), copy.deepcopy(value))
-        else:
-            target[last] = copy.deepcopy(value)
-    return result
+    operations: list[RAW] = msgspec.to_builtins([*patch])
+    assert {step["op"] for step in operations} <= {"add", "remove"}
+    after: RAW = patches.json_patch(copy.deepcopy(raw), operations)
+    return after
 
 
 def review(
