@@ -131,9 +131,8 @@ class KubeApi:
             async with asyncio.timeout(BRIEF_S):
                 return await self.patch(ref, body, STRATEGIC_PATCH, subresource="status")
         except TimeoutError:
-            path = f"/api/v1/namespaces/{ref.namespace}/pods/{ref.name}/status"
             message = f"given up after {BRIEF_S} s"
-            return Reply(verb="PATCH", path=path, status=0, message=message, alone=True)
+            return Reply(verb="PATCH", path=_status_of(ref), status=0, message=message, alone=True)
 
     async def report_status(self, ref: ObjectRef, body: Any) -> Reply:
         """Merge into a pod's status, if the server answers within `BRIEF_S`.
@@ -141,8 +140,7 @@ class KubeApi:
         Nothing waits for the write, so its turn may come late. Given up before its turn, the write
         would be tried and recorded again and again while the server is busy, and parked at last.
         """
-        path = f"/api/v1/namespaces/{ref.namespace}/pods/{ref.name}/status"
-        return await self._send("PATCH", path, body, STRATEGIC_PATCH, timeout_s=BRIEF_S)
+        return await self._send("PATCH", _status_of(ref), body, STRATEGIC_PATCH, timeout_s=BRIEF_S)
 
     async def create_event(self, namespace: str, body: msgspec.Raw) -> Reply:
         """POST an events.k8s.io/v1 Event, which is encoded already."""
@@ -255,3 +253,7 @@ class KubeApi:
             if self._answered is not None:
                 self._answered(verb, path, reply.status, began_s)
             return reply
+
+
+def _status_of(pod: ObjectRef) -> str:
+    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
