@@ -482,9 +482,18 @@ def test_what_the_actuator_does_all_the_time_is_fenced_in_by_one_look(
     assert not skipped(spec, Activation(after, STAYS, ACTUATOR_USER, "status"))
 
 
-def made(file: str, name: str, raw: RAW, **variables: str) -> RAW:
+def queueing(settings: ours.Settings) -> RAW:
+    """The spec of the policy that gates pods, as settings have it."""
+    (spec,) = (
+        o["spec"]
+        for o in policies(settings)
+        if o["kind"] == KIND and o["metadata"]["name"] == "gatelog-queued-pods"
+    )
+    return spec
+
+
+def made(spec: RAW, raw: RAW, **variables: str) -> RAW:
     """What a mutating policy makes of an object, or the merge that makes it so."""
-    spec = policy(file, name)
     activation = Activation(raw)
     wanted = [
         v | {"expression": variables.get(v["name"], v["expression"])}
@@ -513,13 +522,9 @@ def made(file: str, name: str, raw: RAW, **variables: str) -> RAW:
 )
 def test_what_is_complete_is_not_mutated_again(before: RAW, again: bool, mode: Any) -> None:
     """The server asks a second time because of the first: a mutation is the dearest part."""
-    fitted = [o for o in policies(ours.Settings(mode=mode)) if o["kind"] == KIND]
-    spec = next(o["spec"] for o in fitted if o["metadata"]["name"] == "gatelog-queued-pods")
+    spec = queueing(ours.Settings(mode=mode))
     assert Activation(before).matches(spec["matchConditions"])
-    activation = Activation(before)
-    activation.define(spec["variables"])
-    adds = activation.plain(spec["mutations"][0]["jsonPatch"]["expression"])
-    after = patches.json_patch(before, adds)
+    after = made(spec, before)
     gates = [gate["name"] for gate in after["spec"]["schedulingGates"]]
     assert (names.TOPOLOGY_GATE in gates) is (mode == "kueue")
     assert Activation(after).matches(spec["matchConditions"]) is again
@@ -549,7 +554,7 @@ def test_what_is_complete_is_not_mutated_again(before: RAW, again: bool, mode: A
     ],
 )
 async def test_mutations_add_what_the_webhook_adds(raw: RAW, topology: str) -> None:
-    found = made(MUTATING, "gatelog-queued-pods", raw, topologyGate=topology)
+    found = made(policy(MUTATING, "gatelog-queued-pods"), raw, topologyGate=topology)
     wanted = WebhookPolicy(topology_gate=topology == "true")
     _, after = await mutated(raw, policy=wanted)
     assert found["spec"]["schedulingGates"] == after["spec"]["schedulingGates"]
@@ -578,16 +583,7 @@ async def test_field_owners_of_a_queued_pod_go_where_a_setting_says_so(
     raw = raw_pod(labels=Q)
     if entries:
         raw["metadata"]["managedFields"] = entries
-    (spec,) = (
-        o["spec"]
-        for o in policies(settings)
-        if o["kind"] == KIND and o["metadata"]["name"] == "gatelog-queued-pods"
-    )
-    activation = Activation(raw)
-    activation.define(spec["variables"])
-    found = patches.json_patch(
-        raw, activation.plain(spec["mutations"][0]["jsonPatch"]["expression"])
-    )
+    found = made(queueing(settings), raw)
     _, after = await mutated(raw, policy=policy_for(settings))
     wanted = None if gone or not entries else entries
     assert found["metadata"].get("managedFields") == wanted
@@ -630,7 +626,9 @@ def test_an_owners_queue_is_copied_to_its_template(
     )
     assert bool(asked) is bool(wanted)
     if reached(OWNERS, "gatelog-owner-labels", raw):
-        same = made(OWNERS, "gatelog-owner-labels", raw)["spec"]["template"]["metadata"]["labels"]
+        same = made(policy(OWNERS, "gatelog-owner-labels"), raw)["spec"]["template"]["metadata"][
+            "labels"
+        ]
         assert {**(template or {}), **same} == found
     else:
         assert not wanted
@@ -666,7 +664,9 @@ def test_an_owner_whose_queue_goes_or_changes_is_judged_alike_by_both_ways(
     chosen = policy(OWNERS, "gatelog-owner-labels")["matchConditions"]
     assert Activation(raw, old).matches(chosen) is bool((labels or {}).get(names.QUEUE_NAME))
     if patch:
-        same = made(OWNERS, "gatelog-owner-labels", raw)["spec"]["template"]["metadata"]["labels"]
+        same = made(policy(OWNERS, "gatelog-owner-labels"), raw)["spec"]["template"]["metadata"][
+            "labels"
+        ]
         assert same.items() <= apply(raw, patch)["spec"]["template"]["metadata"]["labels"].items()
 
 

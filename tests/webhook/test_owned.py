@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import yaml
 
-from gatelog.cluster.policies import policies
 from ingest.webhook.owned import member
 from ingest.webhook.owners import Owner
 from ingest.webhook.pod import read_pod
@@ -17,10 +16,9 @@ from ingest.webhook.policy import WebhookPolicy
 from podgroup.model import names
 from runtime import manifests
 from runtime.settings import QueueingSettings, Settings
-from simcluster import patches
 from tests.webhook.cel import Activation
 from tests.webhook.cluster import RAW, Cluster, created, mutated, raw_pod
-from tests.webhook.test_admission_policy import refusals
+from tests.webhook.test_admission_policy import made, queueing, refusals
 
 Q = {names.QUEUE_NAME: "q"}
 BOTH = ("LeaderWorkerSet", "StatefulSet")
@@ -99,26 +97,15 @@ MEMBERS: list[Any] = [
 ]  # fmt: skip
 
 
-def spec_for(kinds: tuple[str, ...], mode: str = "builtin") -> RAW:
-    settings = Settings(mode=mode, queueing=QueueingSettings(owned_groups=kinds))  # type: ignore[arg-type]
-    found = policies(settings)
-    (spec,) = (
-        o["spec"]
-        for o in found
-        if o["metadata"]["name"] == "gatelog-queued-pods" and not o["kind"].endswith("Binding")
-    )
-    return spec
+def spec_for(kinds: tuple[str, ...]) -> RAW:
+    return queueing(Settings(mode="builtin", queueing=QueueingSettings(owned_groups=kinds)))  # type: ignore[arg-type]
 
 
 def by_policy(raw: RAW, kinds: tuple[str, ...]) -> RAW:
     """A pod as the API server has it once the mutating policy is through."""
     spec = spec_for(kinds)
     assert Activation(raw).matches(spec["matchConditions"])
-    for mutation in spec["mutations"]:
-        activation = Activation(raw)
-        activation.define(spec["variables"])
-        raw = patches.json_patch(raw, activation.plain(mutation["jsonPatch"]["expression"]))
-    return raw
+    return made(spec, raw)
 
 
 def owners_of(raw: RAW) -> Cluster:
