@@ -1,6 +1,6 @@
-"""The queue of a controller: which objects are to be looked at, one after the other.
+"""The work queue of a controller: objects that it looks at one after the other.
 
-Invariant: an object is in it once, and is looked at as it is then, if it still is.
+Invariant: an object is queued once, and looked at in its state of that moment, unless it is gone.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from simcluster.errors import ApiError
 from simcluster.store import Rec, Store, Table
 
 AGAIN_S = 0.02
-"""Seconds until an object is looked at again for which a request failed within the server."""
+"""Seconds until an object is looked at again after a request for it that failed with 5xx."""
 
 
 class WorkQueue:
