@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
-from fractions import Fraction
 from typing import Final
 
 from podgroup.model.commands import Admission
@@ -106,13 +105,13 @@ def priority_class_of(group: Group) -> str:
 
 
 def used_lately(world: World, local: LocalQueueView) -> float:
-    """Return the recent use of a LocalQueue as one number, as `admission.ledger` has it."""
+    """Return the recent use of a LocalQueue as one number, as `admission.cache.ledger` has it."""
     used = world.meta.used.get(f"{local.namespace}/{local.name}")
     consumed = dict(used.consumed or ()) if used is not None else {}
     return weighted_use(
         {resource: Decimal(amount) for resource, amount in consumed.items()},
         dict(weights_of(world.policy)),
-        float(Fraction(local.weight_nano, WHOLE)),
+        local.weight_nano / WHOLE,
     )
 
 
