@@ -212,8 +212,8 @@ def _concerns(world: World, kind: str, namespace: str, name: str) -> None:
         world.quotas.objects[kind, namespace, name] = None
         return
     if kind == "StatefulSet":
-        of_it = (g for g in world.groups.values() if g.spec.owner_name == name)
-        for identity in sorted(g.id for g in of_it if g.namespace == namespace):
+        there = (g for g in world.groups.values() if g.namespace == namespace)
+        for identity in sorted(g.id for g in there if g.spec.owner_name == name):
             mark(world, identity)
         return
     if kind == "AdmissionCheck":
