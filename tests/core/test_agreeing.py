@@ -13,7 +13,7 @@ from podgroup.log.journal import At
 from podgroup.model.names import GROUP_NAME, GROUP_TOTAL_COUNT, POD_GROUP_COUNT, QUEUE_NAME
 from podgroup.rules.helpers.conflicts import find_conflict
 from podgroup.rules.helpers.context import Conclusions
-from tests.parity.test_life_rows import calls_of
+from tests.parity.test_life_rows import cost_of
 from tests.support.examples import examples
 from tests.support.toy import T0, Toy
 
@@ -113,5 +113,5 @@ def test_one_more_pod_of_a_blocked_group_costs_no_pass_over_it(what: str) -> Non
         late = toy.now.replace(microsecond=0)
         more = msgspec.structs.replace(toy.named("p9"), uid="u9999", name="late", created_at=late)
         assert more.labels[GROUP_NAME] == "g"
-        cost[size] = calls_of(toy, more)
+        cost[size] = cost_of(toy, more)
     assert cost[1000] <= cost[20] * 1.5 + 50, cost

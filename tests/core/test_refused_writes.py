@@ -11,7 +11,7 @@ from podgroup.log.outcomes import TOO_LARGE
 from podgroup.model.commands import CreateWorkload, UngatePod
 from podgroup.model.policy import Policy
 from podgroup.state.members import Flag, Members
-from tests.parity.test_life_rows import calls_of
+from tests.parity.test_life_rows import cost_of
 from tests.support.toy import Toy
 
 NO = "PATCH /api/v1/namespaces/ns/pods/p: 422 Pod is invalid: spec: Forbidden"
@@ -313,7 +313,7 @@ def test_one_more_look_at_a_refused_group_costs_no_pass_over_it(still_wanted: bo
             assert shown(toy, "g")[1] == "OnHold"
         view = toy.named("p7")
         labels = {**view.labels, "team": "red"}
-        cost[size] = calls_of(
+        cost[size] = cost_of(
             toy, msgspec.structs.replace(view, resource_version=toy.bump(), labels=labels)
         )
     assert cost[500] <= cost[20] * 1.5 + 50, cost

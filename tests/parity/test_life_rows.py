@@ -1,7 +1,5 @@
 """Rows of the end-to-end suite as stories on the pure core, and rows where gatelog differs."""
 
-import sys
-from collections import Counter
 from typing import Any
 
 import msgspec
@@ -19,8 +17,9 @@ from podgroup.model.names import (
     QUEUE_NAME,
     SUSPENDING_PARENT,
 )
-from podgroup.model.objects import Condition, LocalQueueView, OwnerRef
+from podgroup.model.objects import Condition, LocalQueueView, OwnerRef, PodView
 from tests.parity.groups import SHORT
+from tests.support.calls import calls_of
 from tests.support.toy import Toy
 
 
@@ -137,22 +136,11 @@ def test_a_deployment_whose_queue_changes_starts_in_the_new_one() -> None:
 # -- on purpose different ---
 
 
-def calls_of(toy: Toy, view: Any) -> int:
+def cost_of(toy: Toy, view: PodView) -> int:
     """Python calls that folding and deciding one event takes."""
-    seen: Counter[str] = Counter()
-
-    def count(frame: Any, event: str, arg: Any) -> None:
-        if event == "call":
-            seen[frame.f_code.co_name] += 1
-
     toy.position += 1
     batch = Batch(source="watch", events=(PodApplied(pod=view),))
-    sys.setprofile(count)
-    try:
-        step(toy.world, toy.position, toy.now, batch)
-    finally:
-        sys.setprofile(None)
-    return seen.total()
+    return calls_of(lambda: step(toy.world, toy.position, toy.now, batch)).total()
 
 
 @pytest.mark.parity("B14")
@@ -171,7 +159,7 @@ def test_an_event_costs_the_same_in_a_large_group(moment: str) -> None:
         if moment == "succeeds":
             fields = {"phase": "Succeeded", "conditions": ()}
         view = msgspec.structs.replace(pod, resource_version=toy.bump(), **fields)
-        cost[size] = calls_of(toy, view)
+        cost[size] = cost_of(toy, view)
     assert cost[1000] <= cost[20] * 1.5 + 50, cost
 
 
