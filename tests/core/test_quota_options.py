@@ -26,6 +26,7 @@ from podgroup.model.objects import ClusterQueueView, FlavorQuotas, Quota, Resour
 from podgroup.model.reasons import effect_of
 from tests.support.offers import (
     ClusterQueue,
+    Cohort,
     Flavor,
     Fungibility,
     LocalQueue,
@@ -529,8 +530,6 @@ def test_an_unselected_namespace_waits_for_its_labels() -> None:
 
 
 def test_cohorts_in_a_circle_admit_nobody_until_it_is_broken() -> None:
-    from tests.support.offers import Cohort
-
     tree = Tree(queue("q", {"f": {"cpu": 1}}, cohort="a"))
     tree.cache.apply(Cohort(name="a", parent="b"))
     tree.cache.apply(Cohort(name="b", parent="a"))

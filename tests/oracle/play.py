@@ -257,12 +257,10 @@ class Play:
         if self.case.config.fair_sharing is not None:
             final["shares"] = {n: share_of(node).value for n, node in shown.items()}
             final["cohortShares"] = {n: share_of(node).value for n, node in forest.cohorts.items()}
-        if cache.reservations.ledger is not None:
-            final["afs"] = {
-                name: dict(balance.consumed) if balance is not None else {}
-                for namespace, name in cache.objects.local_queues
-                for balance in (cache.reservations.ledger.balance((namespace, name)),)
-            }
+        ledger = cache.reservations.ledger
+        if ledger is not None:
+            found = {key[1]: ledger.balance(key) for key in cache.objects.local_queues}
+            final["afs"] = {n: dict(one.consumed) if one else {} for n, one in found.items()}
         return final
 
 
