@@ -47,9 +47,9 @@ class CachedQueue:
         # Objects
         self.offer = Offer(queue)
         self.usable = usable
-        """Everything that the ClusterQueue names besides flavors exists."""
+        """Its amounts and checks can be used, and it is not being deleted."""
         self.active = True
-        """The ClusterQueue admits: it is not stopped, all its flavors exist."""
+        """It admits: it is usable and not stopped, and its flavors and their Topologies exist."""
         # QueueManager
         self.lines = PendingQueue(by_use)
         self.failed: dict[Shape, Failure] = {}
