@@ -8,6 +8,7 @@
     readmodel   the queries on the SQL read model
     serve       the aggregated API and the console
     viacluster  `kubectl gatelog`
+    trial       a manifest tried: whether its pods would start
     forecast, whatif    when groups start; the log played with other settings or objects
     replay, bundle      the log elsewhere; the archive for outside support
     doctor, examine     checks of all parts

@@ -11,6 +11,7 @@
     replay      the log folded again elsewhere: verify, a past moment, a new read model
     archive     messages that the streams will drop, kept as files
     measures    metrics
+    times       times as the databases keep them
 
 Invariant: rows, decisions and the position they follow from are committed together, or not at all.
 """

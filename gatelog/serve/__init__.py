@@ -6,9 +6,15 @@ reviews say what the user may see (`access.reviewing`). Answers are Kubernetes o
 (`api`).
 
     bootstrap            the composition root: certificates, database, server
+    server, tls          the HTTPS server; its certificate, and trusted authorities
     api                  paths, verbs, kinds, discovery, tables, watches
+    console              pages for people with a browser
     access               callers and their rights
     questions            questions to the database, off the event loop, few at a time
+    feed, streamlimits   changes for watches; how many watches may be open at once
+    trials               manifests tried, in a thread, one at a time
+    spending             today's spending as a metric
+    words                times, spans and amounts as text
 
 Invariant: nothing here writes to the database or to the cluster, except the authority of our own
 certificate into our own APIServices.

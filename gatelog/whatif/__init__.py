@@ -10,10 +10,12 @@
     cluster     pods and Workloads as an API server, a kubelet and the actuator would change them
     playing     the loop in simulated time: arrival, fold and rules, consequences
     following   the record applied in place of new conclusions, and their differences
-    alternative the log followed until it differs, with what left it simulated
+    alternative  the log followed until it differs, with what left it simulated
+    scenarios   a play from its arrivals, or from a log, to its tally
     tallying    the results: waits, quota, preemptions
     reading     the log read: arrivals, and past results
     replaying   the past with a change
+    sweeping    several values of one setting or field, in a table
     comparing   two plays compared
     reporting   results in words and columns
 

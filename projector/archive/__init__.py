@@ -5,6 +5,7 @@
     writing        from the streams to segments
     reading        segments and stream as one log
     parquet        the tables of the read model by day, for queries
+    standing       the position of the read model: what may be archived, and what must be kept
     periodic       runs at intervals, and how far the archive is behind
 
 Theory. A segment is an export (docs/replay.md) of everything between two positions of one epoch,

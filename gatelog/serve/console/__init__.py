@@ -5,7 +5,9 @@ its SQL. Templates make HTML of the same data; everything can be read without Ja
 keeps a page up to date.
 
     app          paths, rights, headers, server-sent events
-    overview, …  a module per page: its queries, and the data for its template
+    overview, queues, queue, cohort, groups, group, preemptions, topology, usage, trial, health
+                 a module per page: its queries, and the data for its template
+    waiting, phases, window    parts of pages: pending groups, phases of pods, the range of time
     templates    one a page, and parts.html with what pages share
     rendering    templates → HTML
     view         the parameters of an address
