@@ -34,7 +34,7 @@ PARAMETERS: Final[Mapping[str, str]] = {
     "since": "from this time",
     "until": "to this time",
 }
-"""Parameters of questions; "" stands for all."""
+"""Parameters of questions; the value "" selects all."""
 _ALIASES = {"team_label": "team", "since_day": "since", "until_day": "until"}
 _AMOUNTS = frozenset(
     (

@@ -13,8 +13,7 @@ that they take is not idle.
 
 Invariant: of a ClusterQueue in which nothing is unadmitted `held - borrowed + idle` is the nominal
 quota unless it holds more than that in no cohort; `lent` is a part of `idle`. Amounts as in the
-tables: 2^63-1 stands for itself and all larger amounts, so the idle part of an unlimited quota is
-2^63-1.
+tables: larger amounts are capped at 2^63-1, so the idle part of an unlimited quota is 2^63-1.
 """
 
 from podgroup.model.quantities import MAX_INT64

@@ -70,7 +70,9 @@ def finish(toy: Toy, name: str, after_s: float = RUN_S) -> None:
     toy.delete(name)
 
 
-def told(url: str, toy: Toy, writer: Writer, *, keep: bool = True, budget_s: float = 20.0) -> Made:
+def forecast_of(
+    url: str, toy: Toy, writer: Writer, *, keep: bool = True, budget_s: float = 20.0
+) -> Made:
     writer.feed([m for m in toy.messages if m[0] > writer.world.meta.position])
     effort = Effort(budget_s)
     made = (refresh if keep else make)(url, "test", toy.now, label="team", effort=effort)
@@ -93,7 +95,7 @@ def seconds(at: Any, since: datetime) -> float:
 
 def test_one_after_the_other(url: str) -> None:
     toy, writer = one_at_a_time(), Writer(url)
-    told(url, toy, writer)
+    forecast_of(url, toy, writer)
     found = rows(url, "SELECT * FROM v_expected_starts ORDER BY position")
     assert [row["name"] for row in found] == ["wait-0", "wait-1", "wait-2"]
     for place, row in enumerate(found):
@@ -110,14 +112,14 @@ def test_one_after_the_other(url: str) -> None:
 @pytest.mark.slow_with("sqlite", "the same on the other database; make test plays it on one")
 def test_what_came_true_stands_beside_what_was_said(url: str) -> None:
     toy, writer = one_at_a_time(), Writer(url)
-    assert told(url, toy, writer).given == 3
+    assert forecast_of(url, toy, writer).given == 3
     toy.wait(20)
-    assert told(url, toy, writer).given == 0, "it says what it said"
+    assert forecast_of(url, toy, writer).given == 0, "it says what it said"
     finish(toy, "running", 380)
     assert not toy.gated("wait-0")
     toy.run("wait-0")
     toy.delete("wait-2")
-    told(url, toy, writer)
+    forecast_of(url, toy, writer)
     by_name = {
         row["name"]: row
         for row in rows(url, "SELECT * FROM estimates ORDER BY given_at DESC, name DESC")
@@ -136,7 +138,7 @@ def test_what_nothing_that_runs_makes_room_for(url: str) -> None:
     toy, writer = one_at_a_time(waiting=1), Writer(url)
     toy.pod("large", cpu=11)
     toy.pod("half", "pair", 2, cpu=1)
-    made = told(url, toy, writer, budget_s=BRIEF_S)
+    made = forecast_of(url, toy, writer, budget_s=BRIEF_S)
     names = {made.world.groups[one.group].name: one for one in made.forecast.estimates}  # type: ignore[index]
     large = names["large"].never
     assert large.startswith("can never start: needs 11 cpu") and "request (11) > maximum" in large
@@ -144,7 +146,7 @@ def test_what_nothing_that_runs_makes_room_for(url: str) -> None:
     assert "fewer runnable pods" in names["pair"].never and names["pair"].position == 0
     assert names["wait-0"].never == ""
     toy.do(e.ObjectApplied(object=toy.cluster_queue(10, stop_policy="Hold")))
-    made = told(url, toy, writer, budget_s=BRIEF_S)
+    made = forecast_of(url, toy, writer, budget_s=BRIEF_S)
     never = [one.never for one in made.forecast.estimates]
     assert len(never) == 3 and sum("stopped" in one for one in never) == 2
 
@@ -160,7 +162,7 @@ def test_what_lacks_pods_cannot_start_until_they_are_there(tmp_path: Path) -> No
     toy.wait(60)
     found = f"sqlite:///{tmp_path}/read-model.sqlite3"
     migrated(found)
-    made = told(found, toy, Writer(found), budget_s=BRIEF_S)
+    made = forecast_of(found, toy, Writer(found), budget_s=BRIEF_S)
     (never,) = [one.never for one in made.forecast.estimates]
     assert never == "pods ended without success and must be replaced before it is admitted again"
 
@@ -179,7 +181,7 @@ def test_whoever_comes_later_with_a_higher_priority_pushes_back(url: str) -> Non
     toy.pod("wait-0", cpu=10, labels={PRIORITY_CLASS: "high"})
     toy.pod("wait-1", cpu=10)
     toy.wait(200)
-    made = told(url, toy, Writer(url), keep=False)
+    made = forecast_of(url, toy, Writer(url), keep=False)
     first, last = made.forecast.estimates
     assert first.expected_s is not None and last.expected_s is not None
     assert abs(first.expected_s - 390) < 20
@@ -331,7 +333,7 @@ def test_a_note_replaces_no_forecast(url: str) -> None:
 def test_nothing_is_said_before_enough_has_ended(url: str) -> None:
     """U6. Of three ends seen nobody knows how long the next one takes."""
     toy, writer = one_at_a_time(waiting=2, ran=3), Writer(url)
-    made = told(url, toy, writer)
+    made = forecast_of(url, toy, writer)
     assert {one.unknown for one in made.forecast.estimates} == {"not known yet: 3 of 20 ends seen"}
     assert made.forecast.plays == 0 and made.given == 0
     assert rows(url, "SELECT name FROM v_expected_starts") == []

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from podgroup.model.ids import GroupID
-from tests.forecast.test_forecast import BRIEF_S, told
+from tests.forecast.test_forecast import BRIEF_S, forecast_of
 from tests.projector.support import Writer
 from tests.support.databases import migrated
 from tests.support.owned import Owners
@@ -16,6 +16,6 @@ def test_of_what_grows_no_start_is_forecast(tmp_path: Path) -> None:
     toy.scale("web", 2)
     toy.scale("web", 3)
     toy.pod("waits", cpu=2)
-    made = told(url, toy, writer, budget_s=BRIEF_S)
+    made = forecast_of(url, toy, writer, budget_s=BRIEF_S)
     (one,) = made.forecast.estimates
     assert made.world.groups[GroupID(one.group)].name == "waits" and one.position == 1

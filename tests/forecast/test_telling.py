@@ -10,7 +10,7 @@ from gatelog.forecast.telling import EXPECTED_START, WorkloadAnnotator, news
 from podgroup.model.ids import GroupID
 from runtime.kube import connect
 from runtime.settings import KubernetesSettings
-from tests.forecast.test_forecast import BRIEF_S, one_at_a_time, told
+from tests.forecast.test_forecast import BRIEF_S, forecast_of, one_at_a_time
 from tests.projector.support import Writer
 from tests.support.databases import migrated
 from tests.support.standin import SimCluster
@@ -23,7 +23,7 @@ async def test_a_workload_is_written_for_what_is_new_and_near(tmp_path: Path):
     migrated(url)
     toy, writer = one_at_a_time(waiting=4), Writer(url)
     toy.pod("large", cpu=11)
-    made = told(url, toy, writer, budget_s=BRIEF_S)
+    made = forecast_of(url, toy, writer, budget_s=BRIEF_S)
     assert len(made.fresh) == 5
     async with SimCluster() as cluster:
         await cluster.create("", "namespaces", {"metadata": {"name": "ns"}})

@@ -510,8 +510,8 @@ def waits_in_words(url: str, model: ReadModel, now: datetime, at: datetime | Non
         assert {i: pending[i] for i in wanted} == wanted
         with redirect_stdout(io.StringIO()) as out:
             assert cli.run(["list", "groups", "--db", url, "--cluster", "test", "-o", "json"]) == 0
-        told = {one["id"]: first(one["wait_message"]) for one in json.loads(out.getvalue())}
-        assert {i: told[i] for i in wanted} == wanted
+        messages = {one["id"]: first(one["wait_message"]) for one in json.loads(out.getvalue())}
+        assert {i: messages[i] for i in wanted} == wanted
     return len(wanted)
 
 
