@@ -88,7 +88,7 @@ class Present(Struct):
         since, key = group.requeueing.queued_at, self.keys.get(identity)
         if since is None or key is None:
             return None
-        asked = Asked(key[0][0], group.composition.priority, amounts_of(key))
+        asked = Asked.of(key, group.composition.priority)
         return self.waits.within(asked, part, max(0.0, self.now - since.timestamp()))
 
     def scheduler(self) -> Scheduler:
@@ -100,15 +100,6 @@ class Present(Struct):
             self.begin = pickle.dumps(known(self.world).scheduler)
         copy: Scheduler = pickle.loads(self.begin)
         return copy
-
-
-def amounts_of(key: Key) -> tuple[tuple[str, int], ...]:
-    """Return what all pods of a group ask for, by resource."""
-    found: dict[str, int] = {}
-    for count, requests in key[2]:
-        for resource, amount in requests:
-            found[resource] = found.get(resource, 0) + count * amount
-    return tuple(sorted(found.items()))
 
 
 class Out(Struct, frozen=True):

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, text
 
-from gatelog.forecast.playing import Coming, Present, amounts_of
+from gatelog.forecast.playing import Coming, Present
 from gatelog.forecast.record import Asked, Waited, Waits
 from gatelog.forecast.spans import Key, Run, Runtimes
 from podgroup.admission.model import PodSet, Workload
@@ -106,9 +106,8 @@ def present_of(connection: Connection, world: World, now: datetime, label: str) 
         held = (row["released_at"] or now) - row["admitted_at"]
         runs.append(Run(key, max(0.0, held.total_seconds()), over))
         if row["queued_at"] is not None:
-            asked_for = Asked(row["cluster_queue"], row["priority"], amounts_of(key))
             waited = (row["admitted_at"] - row["queued_at"]).total_seconds()
-            waits.append(Waited(asked_for, max(0.0, waited), over=True))
+            waits.append(Waited(Asked.of(key, row["priority"]), max(0.0, waited), over=True))
         if row["number"] == 1 and row["queued_at"] is not None:
             sets = tuple(_pod_set(world, samples, row, each) for each in mine)
             came[row["group_id"]] = (row["queued_at"], _workload(row, sets), key)
@@ -117,7 +116,7 @@ def present_of(connection: Connection, world: World, now: datetime, label: str) 
         since_when = group.requeueing.queued_at
         if since_when is None or since_when > now:
             continue
-        asked_for = Asked(key[0][0], group.composition.priority, amounts_of(key))
+        asked_for = Asked.of(key, group.composition.priority)
         waits.append(Waited(asked_for, (now - since_when).total_seconds(), over=False))
         if not group.quota.admissions:
             came[identity] = (since_when, asked.workload(world, group), key)

@@ -10,11 +10,11 @@ than an hour count.
 Invariant: fewer than `ENOUGH` waits that are over give no value.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from msgspec import Struct
 
-from gatelog.forecast.spans import ENOUGH, Spans
+from gatelog.forecast.spans import ENOUGH, Key, Spans
 from gatelog.readmodel.overtaking import of_its_size
 
 
@@ -28,9 +28,19 @@ class Asked(Struct, frozen=True):
     amounts: tuple[tuple[str, int], ...]
     """Resource and amount, in order of names."""
 
+    @classmethod
+    def of(cls, key: Key, priority: int) -> "Asked":
+        """Return a group by the key of its runs."""
+        (cluster_queue, *_), _, shape = key
+        found: dict[str, int] = {}
+        for count, requests in shape:
+            for resource, amount in requests:
+                found[resource] = found.get(resource, 0) + count * amount
+        return cls(cluster_queue, priority, tuple(sorted(found.items())))
+
     def like(self, other: "Asked") -> bool:
         """Return whether another group asks for as much of every resource of this group."""
-        theirs: Mapping[str, int] = dict(other.amounts)
+        theirs = dict(other.amounts)
         return all(of_its_size(amount, theirs.get(name, 0)) for name, amount in self.amounts)
 
 
