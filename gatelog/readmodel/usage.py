@@ -84,9 +84,12 @@ class Spent(Struct, kw_only=True):
     @property
     def columns(self) -> dict[str, int]:
         """The columns of all outputs, by `COLUMNS`; the first three add up to the taken amount."""
-        held, wasted = sum(self.held.values()), sum(self.wasted.values())
-        amounts = (self.running, held, wasted, self.waited, self.unadmitted)
-        return dict(zip(COLUMNS, amounts, strict=True))
+        return {word: self.column(word) for word in COLUMNS}
+
+    def column(self, word: str) -> int:
+        """Return one of `columns`."""
+        amount: int | dict[str, int] = getattr(self, word)
+        return sum(amount.values()) if isinstance(amount, dict) else amount
 
 
 class Share(Struct, kw_only=True):

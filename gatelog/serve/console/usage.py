@@ -90,8 +90,7 @@ def usage(asked: Asked, seen: PageView) -> Page:
 
 
 def _column(word: str, one: sums.Share) -> int:
-    amount: int | dict[str, int] = getattr(one.spent, word)
-    return sum(amount.values()) if isinstance(amount, dict) else amount
+    return one.spent.column(word)
 
 
 def _costs(rates: Rates) -> str:
