@@ -37,15 +37,6 @@ BRIEF_S = 2.0
 """Processor time where something never starts: a play waits for it until its time is up."""
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    found = f"sqlite:///{tmp_path}/read-model.sqlite3"
-    if request.param == "postgresql":
-        found = str(request.getfixturevalue("postgres_database"))
-    migrated(found)
-    return found
-
-
 def one_at_a_time(waiting: int = 3, ran: int = 24) -> Toy:
     """Ten cores; jobs that take all of them for ten minutes; one runs for 200 s, others wait."""
     toy = Toy(cpu=10)

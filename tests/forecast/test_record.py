@@ -1,9 +1,5 @@
 """The track record: how long groups waited that were like one that waits, as an upper limit."""
 
-from pathlib import Path
-
-import pytest
-
 from gatelog.forecast import present
 from gatelog.forecast.estimating import LIKELY, Estimate, limited
 from gatelog.forecast.record import Asked, Waited, Waits
@@ -11,19 +7,9 @@ from gatelog.forecast.spans import ENOUGH
 from gatelog.readmodel.overtaking import of_its_size
 from projector.storage.database import reading
 from tests.projector.support import Writer
-from tests.support.databases import migrated
 from tests.support.toy import Toy
 
 CPU = (("cpu", 10_000),)
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    found = f"sqlite:///{tmp_path}/read-model.sqlite3"
-    if request.param == "postgresql":
-        found = str(request.getfixturevalue("postgres_database"))
-    migrated(found)
-    return found
 
 
 def waits(*seconds: float, asked: Asked, over: bool = True) -> list[Waited]:
