@@ -23,8 +23,8 @@ from projector.schema.pending import is_pending
 _THERE = """g.cluster = :cluster AND (g.namespace = :namespace OR :namespace = '')"""
 
 _NOW = f"""
-SELECT g.id, g.namespace, g.name, g.created_at, g.state, g.wait_reason, g.wait_message,
-       g.wait_since, g.pods_running, {FIRST_LABELS} AS labels
+SELECT g.id, g.namespace, g.name, g.created_at, g.state, g.wait_reason, g.wait_since,
+       g.pods_running, {FIRST_LABELS} AS labels
   FROM groups g
  WHERE {_THERE} AND (g.gone_at IS NULL OR :gone = 1)"""
 
@@ -34,8 +34,7 @@ SELECT g.id, g.namespace, g.name, g.created_at,
          WHERE h.cluster = g.cluster AND h.group_id = g.id AND h.kind = 'StateChanged'
            AND h.at <= :at
          ORDER BY h.seq DESC, h.ord DESC LIMIT 1), '') AS state,
-       coalesce(w.reason, '') AS wait_reason, coalesce(w.message, '') AS wait_message,
-       w.from_at AS wait_since,
+       coalesce(w.reason, '') AS wait_reason, w.from_at AS wait_since,
        (SELECT count(*) FROM pods p WHERE p.cluster = g.cluster AND p.group_id = g.id
            AND {counted("pods_running")}) AS pods_running, {FIRST_LABELS} AS labels
   FROM groups g
@@ -79,7 +78,6 @@ class ListedRow(LifeRow, frozen=True, kw_only=True):
 
     state_then: str
     reason_then: str
-    message_then: str
     since_then: datetime | None
     used: int
     """What its running pods asked for of the resource that is looked at, as tables have it."""
@@ -118,12 +116,12 @@ def page(at: bool, conditions: Sequence[str], order: str) -> str:
     by = ORDERS[order][1]
     return f"""
 WITH page AS (
-SELECT x.id, x.state, x.wait_reason, x.wait_message, x.wait_since,
+SELECT x.id, x.state, x.wait_reason, x.wait_since,
        row_number() OVER (ORDER BY {by}, x.id) AS place
   {_found(at, conditions)}
  ORDER BY place LIMIT :limit OFFSET :offset)
 SELECT {LIFE_COLUMNS}, x.state AS state_then, x.wait_reason AS reason_then,
-       x.wait_message AS message_then, x.wait_since AS since_then, {USE} AS used
+       x.wait_since AS since_then, {USE} AS used
   FROM page x JOIN groups g ON g.cluster = :cluster AND g.id = x.id{ESTIMATED}
  ORDER BY x.place
 """
