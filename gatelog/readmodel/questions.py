@@ -140,7 +140,7 @@ def _typed(value: Any) -> Any:
         return value
     if _TIME.fullmatch(value):
         return datetime.fromisoformat(value)
-    if not (value.startswith('{"') or value == "{}"):
+    if not (value.startswith(('{"', "[")) or value == "{}"):
         return value
     try:
         return msgspec.json.decode(value)

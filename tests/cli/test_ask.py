@@ -60,6 +60,9 @@ def test_programs_read_numbers_times_and_documents_of_either_database(
     text = """SELECT 1.5 AS a, '{"b' AS c"""
     _, out, _ = gatelog("sql", text, "-o", "json", "--db", busy_db[0])
     assert json.loads(out) == [{"a": 1.5, "c": '{"b'}]
+    text = """SELECT '["a", {"b": 1}]' AS a, '[1] is next' AS b, '[]' AS c"""
+    _, out, _ = gatelog("sql", text, "-o", "json", "--db", busy_db[0])
+    assert json.loads(out) == [{"a": ["a", {"b": 1}], "b": "[1] is next", "c": []}]
 
 
 def test_a_group_is_named_or_the_newest(gatelog: Gatelog, busy_db: Db) -> None:
