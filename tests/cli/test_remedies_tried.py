@@ -7,23 +7,21 @@ failed and a new pod gets past its gate. What runs in a cluster is tried in test
 """
 
 import asyncio
-import json
 import os
 import shlex
 import shutil
 import signal
 import sqlite3
-import subprocess
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gatelog.shell.remedies import Installation, commands, remedy
+from gatelog.shell.remedies import Installation, remedy
 from simcluster import Settings as SimSettings
 from tests.deploy import helm
 from tests.deploy.compose import free_port
@@ -33,6 +31,7 @@ from tests.support.faults.processes import disk_kept_full
 from tests.support.forking import GATELOG, ran
 from tests.support.processes import KUEUE, Api, Child, make_queue, pod, server_of
 from tests.support.standin import SimCluster
+from tests.support.terminal import MOST_S, Finding, Place, Terminal, failing
 
 pytestmark = [
     pytest.mark.slow("a fault takes its time to be seen"),
@@ -41,26 +40,21 @@ pytestmark = [
     pytest.mark.skipif(helm.kubectl() is None, reason="kubectl is what is typed"),
 ]
 
-AT = Installation(how="up")
-MOST_S = 60.0
-"""Seconds within which it is well after the remedy."""
 
+class Up(Terminal):
+    """A `gatelog up`, the cluster it is for, and a terminal in its directory."""
 
-class Up:
-    """A `gatelog up`, the cluster it is for, and a person at a terminal in its directory."""
+    at = Installation(how="up")
 
     def __init__(self, folder: Path, place: Path, way: str) -> None:
         self.folder, self.place, self.way = folder, place, way
-        self.api = Api(*server_of(place))
         self.state = folder / ".gatelog"
-        tools = [str(Path(GATELOG).parent), str(Path(str(helm.kubectl())).parent)]
-        self.env = {
+        own = {
             "KUBECONFIG": str(place),
             "GATELOG_STATE_DIR": str(self.state),
             "GATELOG_WEBHOOK_PORT": str(free_port()),
-            "HOME": str(folder),
-            "PATH": ":".join([*tools, os.environ["PATH"]]),
         }
+        super().__init__(folder, own, Api(*server_of(place)))
         self.pods = 0
         self.space = f"tried-{uuid.uuid4().hex[:6]}"
         self.child: Child
@@ -75,24 +69,9 @@ class Up:
         self.child.start()
         self.child.wait_for(r'"event": "ready"|is ready|waits for pods', MOST_S)
 
-    def type(self, line: str) -> str:
-        """Give a line to a shell in the directory of `gatelog up`."""
-        done = subprocess.run(
-            ["sh", "-c", line],
-            env=self.env,
-            cwd=self.folder,
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=90,
-        )
-        assert done.returncode == 0, f"{line}: {done.stderr}"
-        return done.stdout
-
-    def doctor(self) -> list[dict[str, str]]:
-        """What fails of all that doctor looks at."""
-        done = ran([GATELOG, "doctor", "--json"], self.env, self.folder)
-        return [one for one in json.loads(done.stdout) if one["verdict"] == "fail"]
+    def doctor(self, place: Place) -> list[Finding]:
+        """Return what fails; a process that is forked has gatelog loaded."""
+        return failing(ran([GATELOG, "doctor", "--json"], self.env, self.folder).stdout)
 
     def server(self) -> int:
         """The process of the embedded nats-server."""
@@ -114,38 +93,15 @@ class Up:
         found = (await self.api.pods(self.space)).get(name)
         return found is None or not found["spec"].get("schedulingGates")
 
-    async def told(self, cause: str, names: Callable[[dict[str, str]], bool]) -> None:
-        """Wait until doctor prints the remedy of a cause."""
-        line = remedy(cause, AT)
-
-        async def so() -> bool:
-            found = await asyncio.to_thread(self.doctor)
-            return any(line in one["remedy"] and names(one) for one in found)
-
-        await self.api.until(f"doctor prints: {line}", so, MOST_S)
-
-    async def well(self, since: float) -> float:
-        """Wait until doctor finds nothing and a new pod gets past its gate; return seconds."""
-
-        said: list[dict[str, str]] = []
-
-        async def so() -> bool:
-            said[:] = await asyncio.to_thread(self.doctor)
-            return not said
-
+    async def well(self, since: float) -> None:
+        """Wait until doctor finds nothing and a new pod gets past its gate, within MOST_S."""
         try:
-            await self.api.until("nothing fails", so, MOST_S)
+            await self.until_nothing_fails()
         except AssertionError as error:
-            raise AssertionError(f"{said}\n{self.child.tail(8)}") from error
+            raise AssertionError(f"{error}\n{self.child.tail(8)}") from error
         name = await self.pod()
         await self.api.until(f"{name} past its gate", lambda: self.past_gate(name), MOST_S)
-        took = time.monotonic() - since
-        assert took < MOST_S
-        return took
-
-
-def any_of(_: dict[str, str]) -> bool:
-    return True
+        assert time.monotonic() - since < MOST_S
 
 
 @pytest.fixture
@@ -188,8 +144,8 @@ async def _leave(up: Up) -> None:
 
 async def test_objects_that_are_gone(up: Up) -> None:
     await realcluster.forget_admission(up.api)
-    await up.told("objects", any_of)
-    lines = commands(remedy("objects", AT))
+    await up.until_printed("objects")
+    lines = up.ways("objects")
     (line,) = [one for one in lines if one.endswith(up.way)]
     began = time.monotonic()
     await asyncio.to_thread(up.child.stop)
@@ -200,7 +156,7 @@ async def test_objects_that_are_gone(up: Up) -> None:
 async def test_gatelog_up_is_away(up: Up) -> None:
     await asyncio.to_thread(up.child.kill)
     name = await up.pod() if up.way == "policy" else ""
-    (line,) = commands(remedy("part away", AT))
+    (line,) = up.ways("part away")
     began = time.monotonic()
     await asyncio.to_thread(up.start, line)
     await up.well(began)
@@ -211,7 +167,7 @@ async def test_the_log_has_no_streams(up: Up) -> None:
     await asyncio.to_thread(up.child.stop)
     (folder,) = (up.state / "nats").glob("**/streams/EVENTS")
     shutil.rmtree(folder)
-    (line,) = commands(remedy("streams", AT))
+    (line,) = up.ways("streams")
     began = time.monotonic()
     await asyncio.to_thread(up.type, line)
     await asyncio.to_thread(up.start, "gatelog up")
@@ -226,8 +182,8 @@ async def test_the_read_model_has_no_schema(up: Up) -> None:
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("CREATE TABLE other (x)")
         connection.commit()
-    await up.told("schema", any_of)
-    (line,) = commands(remedy("schema", AT))
+    await up.until_printed("schema")
+    (line,) = up.ways("schema")
     began = time.monotonic()
     await asyncio.to_thread(up.type, line)
     await asyncio.to_thread(up.start, "gatelog up")
@@ -237,18 +193,18 @@ async def test_the_read_model_has_no_schema(up: Up) -> None:
 async def test_the_read_model_is_locked(up: Up) -> None:
     with locked(up.state / "read-model.sqlite3"):
         name = await up.pod()
-        await up.told("database", lambda one: "none can write" in one["detail"])
+        await up.until_printed("database", detail="none can write")
         assert not await up.past_gate(name)
     began = time.monotonic()
-    assert not commands(remedy("database", AT)), "it is tried again by itself"
+    assert not up.ways("database"), "it is tried again by itself"
     await up.well(began)
 
 
 async def test_the_disk_of_the_log_is_full(up: Up) -> None:
     async with disk_kept_full(up.server, look_s=0.1):
         await up.pod()
-        await up.told("nats full", any_of)
-        assert not commands(remedy("nats full", AT)), "it is restarted by itself"
+        await up.until_printed("nats full")
+        assert not up.ways("nats full"), "it is restarted by itself"
         began = time.monotonic()
     await up.well(began)
 
@@ -257,8 +213,8 @@ async def test_the_logs_server_does_not_answer(up: Up) -> None:
     pid = up.server()
     os.kill(pid, signal.SIGSTOP)
     try:
-        await up.told("nats away", any_of)
-        assert remedy("nats away", AT) == "start gatelog up again"
+        await up.until_printed("nats away")
+        assert remedy("nats away", up.at) == "start gatelog up again"
         began = time.monotonic()
         await asyncio.to_thread(up.child.stop)
         await asyncio.to_thread(up.start, "gatelog up")
@@ -286,7 +242,7 @@ async def test_a_group_whose_pods_were_deleted_and_a_queue_that_was_stopped(up: 
         await up.api.until("they run", running)
         for one in names:
             await up.api.call("DELETE", f"/api/v1/namespaces/{up.space}/pods/{one}")
-        (line,) = commands(remedy("deleted group", AT))
+        (line,) = up.ways("deleted group")
         began = time.monotonic()
         await asyncio.to_thread(
             up.type, line.replace("NAMESPACE", up.space).replace("GROUP", "train")
@@ -301,7 +257,7 @@ async def test_a_group_whose_pods_were_deleted_and_a_queue_that_was_stopped(up: 
     name = await up.pod()
     await asyncio.sleep(2)
     assert not await up.past_gate(name)
-    line, _ = commands(remedy("queue stopped", AT))
+    line, _ = up.ways("queue stopped")
     began = time.monotonic()
     await asyncio.to_thread(up.type, line.replace("QUEUE", queue))
     await up.api.until("the pod starts", lambda: up.past_gate(name), MOST_S)

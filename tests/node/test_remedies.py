@@ -13,15 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy import helm
 from tests.node.conftest import Json, Story
-from tests.node.operator import MOST_S, Operator
+from tests.node.operator import Operator
 from tests.support import realcluster
+from tests.support.terminal import MOST_S, Place
 
 pytestmark = [
     pytest.mark.slow("real containers, and faults that take their time to be seen"),
     pytest.mark.timeout(900),
-    pytest.mark.skipif(helm.kubectl() is None or helm.helm() is None, reason="what is typed"),
 ]
 GATES = "/apis/admissionregistration.k8s.io/v1"
 DATABASE = "kubectl -n db exec -i deploy/postgres -- psql -h /data -U postgres gatelog -At"
@@ -50,15 +49,15 @@ async def again(one: Operator) -> None:
 
 
 @pytest.mark.parametrize("place", ["laptop", "part"])
-async def test_rights_that_are_gone(operator: Operator, place: str) -> None:
+async def test_rights_that_are_gone(operator: Operator, place: Place) -> None:
     operator.do("k delete clusterrolebinding gatelog-actuator")
-    await operator.told("rights", place=place)  # type: ignore[arg-type]
+    await operator.until_printed("rights", place=place)
     await again(operator)
 
 
 async def test_admission_that_is_gone(operator: Operator) -> None:
     await realcluster.forget_admission(operator.story.api)
-    await operator.told("objects", place="laptop")
+    await operator.until_printed("objects", place="laptop")
     await again(operator)
 
 
@@ -69,9 +68,9 @@ async def test_a_part_that_was_deleted(operator: Operator, part: str) -> None:
     else:
         operator.do(f"k delete deployment gatelog-{part}")
         if part != "projector":
-            await operator.told("part away", part)
+            await operator.until_printed("part away", part)
     cause = "part away" if operator.standalone else "objects"
-    await operator.told(cause, "ingest", place="laptop")
+    await operator.until_printed(cause, "ingest", place="laptop")
     await again(operator)
 
 
@@ -79,7 +78,9 @@ async def test_a_part_that_was_deleted(operator: Operator, part: str) -> None:
 async def test_a_part_that_was_scaled_to_none(operator: Operator, part: str) -> None:
     kind = "statefulset gatelog" if operator.standalone else f"deployment gatelog-{part}"
     operator.do(f"k scale {kind} --replicas=0")
-    await operator.told("part away", "standalone" if operator.standalone else part, place="laptop")
+    await operator.until_printed(
+        "part away", "standalone" if operator.standalone else part, place="laptop"
+    )
     await again(operator)
 
 
@@ -90,7 +91,7 @@ async def test_the_logs_server_does_not_answer(operator: Operator) -> None:
     assert pids, "the nodes are not this machine"
     for pid in pids:
         subprocess.run(["kill", "-STOP", pid], check=True)
-    await operator.told("nats away")
+    await operator.until_printed("nats away")
     (line,) = [way for way in operator.ways("nats away") if "delete pod" in way]
     began = time.monotonic()
     await operator.types(line)
@@ -101,7 +102,7 @@ async def test_the_logs_server_is_gone(operator: Operator) -> None:
     if operator.standalone:
         return await again(operator)  # its server is a process of the one pod
     operator.do("k delete statefulset nats")
-    await operator.told("nats away")
+    await operator.until_printed("nats away")
     await again(operator)
 
 
@@ -114,7 +115,7 @@ async def test_the_disk_of_the_log_is_full(operator: Operator) -> None:
     try:
         # In the one pod the read model is on the same disk.
         name = "" if operator.standalone else await operator.pod()
-        await operator.told("database" if operator.standalone else "nats full")
+        await operator.until_printed("database" if operator.standalone else "nats full")
     finally:
         operator.do(f"k exec {pod} -- {tools}rm {place}/filler")
     began = time.monotonic()
@@ -139,7 +140,7 @@ async def test_the_log_has_no_streams(operator: Operator) -> None:
             "k exec nats-0 -- busybox sh -c 'busybox rm -rf /data/jetstream/*/streams/EVENTS'"
         )
         operator.do("k delete pod nats-0")
-    await operator.told("streams")
+    await operator.until_printed("streams")
     began = time.monotonic()
     await operator.types(*operator.ways("streams"))
     await operator.well(began)
@@ -151,7 +152,7 @@ async def test_the_read_model_has_no_schema(operator: Operator) -> None:
     else:
         sql = "DROP SCHEMA public CASCADE; CREATE SCHEMA public AUTHORIZATION gatelog"
         operator.do(f"{DATABASE} -c '{sql}'")
-    await operator.told("schema")
+    await operator.until_printed("schema")
     began = time.monotonic()
     await operator.types(*operator.ways("schema"))
     await operator.well(began)
@@ -171,7 +172,7 @@ async def test_nothing_is_decided_since_a_key_is_another(operator: Operator) -> 
     operator.do("k rollout restart deployment gatelog-actuator")
     operator.do("k rollout status deployment gatelog-actuator --timeout=20s || true")
     await operator.pod()
-    await operator.told("keys", "actuator")
+    await operator.until_printed("keys", "actuator")
     began = time.monotonic()
     await operator.types(*operator.ways("keys"))
     # A decision that was refused meanwhile is sent again after projector.decision_timeout_s.
@@ -190,7 +191,7 @@ async def test_the_read_model_is_locked(operator: Operator) -> None:
         line = f"{DATABASE} -c '{sql}' >/dev/null 2>&1 & sleep 1"
     await asyncio.to_thread(operator.do, f"({line}) >/dev/null 2>&1")
     await operator.pod()
-    await operator.told("database")
+    await operator.until_printed("database")
     began = time.monotonic()
     if not operator.standalone:
         sql = "SELECT pid FROM pg_stat_activity WHERE query LIKE 'BEGIN; LOCK%'"
@@ -204,7 +205,7 @@ async def test_the_database_is_away(operator: Operator) -> None:
         return
     operator.do("kubectl -n db scale deployment postgres --replicas=0")
     await asyncio.sleep(5)
-    await operator.told("database")
+    await operator.until_printed("database")
     operator.do("kubectl -n db scale deployment postgres --replicas=1")
     operator.do("kubectl -n db rollout status deployment postgres --timeout=60s")
     await operator.well(time.monotonic())
@@ -237,7 +238,7 @@ async def test_a_policy_refuses_that_gates_go(operator: Operator) -> None:
     try:
         await asyncio.sleep(3)
         names = [await operator.pod() for _ in range(8)]
-        await operator.told("refused")
+        await operator.until_printed("refused")
         found = await asyncio.to_thread(operator.doctor, "part")
         assert any("'another'" in one["detail"] for one in found), "who refuses is named"
     finally:

@@ -11,7 +11,6 @@ Invariant: what is read here is what an operator reads: /readyz, /metrics, `gate
 
 import asyncio
 import contextlib
-import json
 import subprocess
 import time
 from collections.abc import AsyncIterator
@@ -35,6 +34,7 @@ from tests.support.processes import KUEUE, Api, make_queue, server_of, write_kub
 from tests.support.promql import Prometheus
 from tests.support.shippednats import ShippedNats
 from tests.support.standin import SimCluster
+from tests.support.terminal import failing
 
 CLUSTER, NAMESPACE = "default", "batch"
 RULES = documents(DEPLOY / "prometheus" / "rules.yaml")[0]["spec"]["groups"]
@@ -186,10 +186,9 @@ class Stack:
         done = await self._said("doctor", "--json")
         code, text = done.returncode, done.stdout + done.stderr
         try:
-            found = json.loads(text[text.index("[") :])
+            bad = failing(text[text.index("[") :])
         except ValueError:
             return code, text
-        bad = [one for one in found if one["verdict"] == "fail"]
         return code, "\n".join(
             f"{one['area']} {one['what']}: {one['detail']} -> {one['remedy']}" for one in bad
         )
