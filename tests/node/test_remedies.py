@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.node.conftest import Json, Story
+from tests.node.conftest import Story
 from tests.node.operator import Operator
 from tests.support import realcluster
+from tests.support.faults.policies import ungating_refused
 from tests.support.terminal import MOST_S, Place
 
 pytestmark = [
     pytest.mark.slow("real containers, and faults that take their time to be seen"),
     pytest.mark.timeout(900),
 ]
-GATES = "/apis/admissionregistration.k8s.io/v1"
 DATABASE = "kubectl -n db exec -i deploy/postgres -- psql -h /data -U postgres gatelog -At"
 """A person's session with the PostgreSQL of this lab."""
 READ_MODEL = "/var/lib/gatelog/state/read-model.sqlite3"
@@ -212,38 +212,11 @@ async def test_the_database_is_away(operator: Operator) -> None:
 
 
 async def test_a_policy_refuses_that_gates_go(operator: Operator) -> None:
-    expression = (
-        "size(object.spec.?schedulingGates.orValue([])) == "
-        "size(oldObject.spec.?schedulingGates.orValue([]))"
-    )
-    rule = {
-        "apiGroups": [""],
-        "apiVersions": ["v1"],
-        "operations": ["UPDATE"],
-        "resources": ["pods"],
-    }
-    spec: Json = {
-        "failurePolicy": "Fail",
-        "matchConstraints": {"resourceRules": [rule]},
-        "validations": [{"expression": expression, "message": "not you", "reason": "Forbidden"}],
-    }
-    meta = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": "another"}}
-    api, kind = operator.story.api, "ValidatingAdmissionPolicy"
-    await api.call(
-        "POST", f"{GATES}/validatingadmissionpolicies", meta | {"kind": kind, "spec": spec}
-    )
-    bound = {"policyName": "another", "validationActions": ["Deny"]}
-    place = f"{GATES}/validatingadmissionpolicybindings"
-    await api.call("POST", place, meta | {"kind": f"{kind}Binding", "spec": bound})
-    try:
-        await asyncio.sleep(3)
+    async with ungating_refused(operator.api):
         names = [await operator.pod() for _ in range(8)]
         await operator.until_printed("refused")
         found = await asyncio.to_thread(operator.doctor, "part")
         assert any("'another'" in one["detail"] for one in found), "who refuses is named"
-    finally:
-        await api.call("DELETE", f"{place}/another", ok=())
-        await api.call("DELETE", f"{GATES}/validatingadmissionpolicies/another", ok=())
     began = time.monotonic()
     await operator.story.until("Succeeded", *names, timeout_s=2 * MOST_S)
     # The write is tried again within a minute of the policy's end, and then the pods run.

@@ -12,7 +12,6 @@ import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import Any
 
 import psycopg
 from cryptography.hazmat.primitives import serialization
@@ -29,7 +28,7 @@ from tests.standstill.around import (
     webhook_certificate,
 )
 from tests.standstill.stack import Stack
-from tests.support.faults import answers
+from tests.support.faults import answers, policies
 from tests.support.faults.clock import set_by
 from tests.support.faults.processes import disk_kept_full, frozen
 from tests.support.parts import PARTS, migrate
@@ -191,9 +190,7 @@ async def _several_pods(stack: Stack) -> None:
 
 @asynccontextmanager
 async def ungating_refused(stack: Stack) -> AsyncIterator[None]:
-    """A policy refuses whoever takes gates off, as one that names another account would."""
-    api = "/apis/admissionregistration.k8s.io/v1"
-    name = "standstill-test"
+    """A policy refuses that gates go, as one that names another account would."""
     if stack.sim is not None:
         text = "ValidatingAdmissionPolicy 'gates' with binding 'gates' denied request: not you"
         rule = {"status": 403, "method": "PATCH", "path": "/pods/", "text": text}
@@ -201,47 +198,9 @@ async def ungating_refused(stack: Stack) -> AsyncIterator[None]:
             await _several_pods(stack)
             yield
         return
-    spec = {
-        "failurePolicy": "Fail",
-        "matchConstraints": {
-            "resourceRules": [
-                {
-                    "apiGroups": [""],
-                    "apiVersions": ["v1"],
-                    "operations": ["UPDATE"],
-                    "resources": ["pods"],
-                }
-            ]
-        },
-        "validations": [
-            {
-                "expression": "size(object.spec.?schedulingGates.orValue([])) == "
-                "size(oldObject.spec.?schedulingGates.orValue([]))",
-                "message": "not you",
-                "reason": "Forbidden",
-            }
-        ],
-    }
-    version = "admissionregistration.k8s.io/v1"
-    policy: dict[str, Any] = {"apiVersion": version, "metadata": {"name": name}}
-    bound = {"policyName": name, "validationActions": ["Deny"]}
-    await stack.api.call(
-        "POST",
-        f"{api}/validatingadmissionpolicies",
-        policy | {"kind": "ValidatingAdmissionPolicy", "spec": spec},
-    )
-    await stack.api.call(
-        "POST",
-        f"{api}/validatingadmissionpolicybindings",
-        policy | {"kind": "ValidatingAdmissionPolicyBinding", "spec": bound},
-    )
-    await asyncio.sleep(3)
-    try:
+    async with policies.ungating_refused(stack.api):
         await _several_pods(stack)
         yield
-    finally:
-        await stack.api.call("DELETE", f"{api}/validatingadmissionpolicybindings/{name}")
-        await stack.api.call("DELETE", f"{api}/validatingadmissionpolicies/{name}")
 
 
 @asynccontextmanager

@@ -1,8 +1,9 @@
 """What is done to servers, processes and files, and undone: the one stock of faults.
 
-    processes   a full disk, a process that stands still
+    processes   a full disk, a process that is stopped
     proxy       connections that are cut, held or refused
     answers     an API server that answers with errors (the stand-in's)
+    policies    an admission policy of others that refuses a write
     postgres    a PostgreSQL to kill, fill, and ask for passwords
     files       a locked SQLite file, bits that flip in the log
     clock       gatelog on a machine whose clock is set
