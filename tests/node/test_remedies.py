@@ -17,6 +17,7 @@ from tests.node.conftest import Story
 from tests.node.operator import Operator
 from tests.support import realcluster
 from tests.support.faults.policies import ungating_refused
+from tests.support.faults.processes import frozen
 from tests.support.terminal import MOST_S, Place
 
 pytestmark = [
@@ -89,13 +90,12 @@ async def test_the_logs_server_does_not_answer(operator: Operator) -> None:
     found = subprocess.run(words, check=False, capture_output=True, text=True).stdout.split()
     pids = [pid for pid in found if b"kubepods" in Path(f"/proc/{pid}/cgroup").read_bytes()]
     assert pids, "the nodes are not this machine"
-    for pid in pids:
-        subprocess.run(["kill", "-STOP", pid], check=True)
-    await operator.until_printed("nats away")
-    (line,) = [way for way in operator.ways("nats away") if "delete pod" in way]
-    began = time.monotonic()
-    await operator.types(line)
-    await operator.well(began)
+    with frozen(*map(int, pids)):
+        await operator.until_printed("nats away")
+        (line,) = [way for way in operator.ways("nats away") if "delete pod" in way]
+        began = time.monotonic()
+        await operator.types(line)
+        await operator.well(began)
 
 
 async def test_the_logs_server_is_gone(operator: Operator) -> None:
