@@ -27,7 +27,7 @@ async def examine(settings: Settings) -> list[Finding]:
     from gatelog.examine import readmodel
 
     if await asyncio.to_thread(readmodel.is_copy, settings):
-        findings, _ = await asyncio.to_thread(readmodel.examine, settings)
+        findings, _ = await asyncio.to_thread(readmodel.examine, settings, copied=True)
         said = "the database is a copy, which names no"
         unseen = [skip(area, "reachable", f"{said} {area}") for area in ("log", "cluster")]
         return [_settings(settings), *findings, *unseen]

@@ -38,24 +38,23 @@ class Examined(NamedTuple):
 
 
 def is_copy(settings: Settings) -> bool:
-    """Tell whether the database of the settings is a copy, whose log and cluster are not known."""
+    """Return whether the database of the settings is a copy; its log and cluster are not known."""
     from projector.storage.urls import DatabaseError, database_url
 
     if not settings.database.url or settings.nats.url:
         return False
     try:
         with ReadModel(database_url(settings), settings.cluster) as model:
-            return _copied(model)
+            return model.checkpoint() is not None and not model.replicas()
     except (CommandFailed, DatabaseError):
         return False  # what is wrong with it, `examine` says
 
 
-def _copied(model: ReadModel) -> bool:
-    return model.checkpoint() is not None and not model.replicas()
+def examine(settings: Settings, at: Installation = UNKNOWN, *, copied: bool = False) -> Examined:
+    """Look at the database of the settings; `at` is the installation that remedies are for.
 
-
-def examine(settings: Settings, at: Installation = UNKNOWN) -> Examined:
-    """Look at the database of the settings; `at` is the installation that remedies are for."""
+    With `copied` it is a copy (`is_copy`), which is judged by its own last time.
+    """
     from projector.storage.urls import DatabaseError, database_url
 
     try:
@@ -65,8 +64,6 @@ def examine(settings: Settings, at: Installation = UNKNOWN) -> Examined:
             return Examined([schema], None)
         with ReadModel(url, settings.cluster) as model:
             row = model.checkpoint()
-            alone = bool(settings.database.url) and not settings.nats.url
-            copied = alone and _copied(model)
             now = model.clock() if copied else datetime.now(UTC)
             findings = [schema, *_integrity(url), *_room(url, at), _checkpoint(model, row)]
             findings += [_copy(now)] if copied else _parts(model, at)
