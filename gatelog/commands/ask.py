@@ -6,7 +6,7 @@ Invariant: the connection is read-only; `--sql` prints the statement that runs.
 import difflib
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -87,7 +87,7 @@ def ask(
     chosen to fit the data: all namespaces and queues, the newest group, the seven days before the
     newest event.
     """
-    from gatelog.readmodel.questions import for_grafana, questions, readable, statement, typed
+    from gatelog.readmodel.questions import for_grafana, questions, readable, statement
     from gatelog.terminal import lookup, printing
 
     form, headers = answer.form, not shown.no_headers
@@ -112,11 +112,9 @@ def ask(
         names, found = model.answered(f"{query.removesuffix(';')}\n LIMIT {shown.limit + 1}")
     if "since" in question.parameters:
         sys.stderr.write(f"gatelog: from {scope.since:%F %T} to {scope.until:%F %T} UTC\n")
-    answer_rows: list[tuple[Any, ...]] = found[: shown.limit]
+    answer_rows = found[: shown.limit]
     if form is None:
         answer_rows = [readable(names, row) for row in answer_rows]
-    elif form != "csv":
-        answer_rows = [typed(row) for row in answer_rows]
     printing.result(names, answer_rows, form, headers=headers)
     if len(found) > shown.limit:
         sys.stderr.write(f"gatelog: more than {shown.limit} rows; see --limit\n")

@@ -30,7 +30,6 @@ def sql(
     docs/sql.md; v_group_timeline and v_why_pending are good beginnings.
     """
     from gatelog.readmodel import freehand
-    from gatelog.readmodel.questions import typed
     from gatelog.terminal import lookup, printing
     from projector.storage.urls import database_url
 
@@ -39,7 +38,6 @@ def sql(
     lookup.say_where(settings, output)
     names, rows = freehand.run(database_url(settings), query, limit + 1)
     more = len(rows) > limit
-    shown = rows[:limit] if output in (None, "csv") else [typed(row) for row in rows[:limit]]
-    printing.result(names, shown, output, headers=not no_headers)
+    printing.result(names, rows[:limit], output, headers=not no_headers)
     if more:
         sys.stderr.write(f"gatelog: more than {limit} rows; see --limit\n")

@@ -128,14 +128,10 @@ def readable(names: Sequence[str], row: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(_shown(name, resource, value) for name, value in zip(names, row, strict=True))
 
 
-def typed(row: Sequence[Any]) -> tuple[Any, ...]:
-    """Return a row as programs read it, whichever database gave it: SQLite has times and documents
-    as texts.
+def typed(value: Any) -> Any:
+    """Return a value as programs read it, of either database: SQLite has times and documents as
+    texts.
     """
-    return tuple(map(_typed, row))
-
-
-def _typed(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     if _TIME.fullmatch(value):
@@ -170,7 +166,7 @@ def _amount(name: str, resource: str, value: int) -> str:
 
 
 def _readable(value: Any) -> Any:
-    match value := _typed(value):
+    match value := typed(value):
         case datetime():
             return f"{value.astimezone(UTC):%F %TZ}"
         case float() | Decimal():

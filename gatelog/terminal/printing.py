@@ -132,7 +132,9 @@ def result(
         cells = [["" if value is None else str(value) for value in row] for row in rows]
         table(names, cells, headers=headers, out=sys.stdout)
         return
-    found = [dict(zip(names, row, strict=True)) for row in rows]
+    from gatelog.readmodel.questions import typed
+
+    found = [dict(zip(names, map(typed, row), strict=True)) for row in rows]
     if output == "yaml":
         sys.stdout.write(document(found, output))
     else:
