@@ -76,7 +76,7 @@ async def examine(
 
 def _served_again(at: Installation) -> str:
     """Return what to do where no server answers; a registration that was installed stays."""
-    if at.how in ("helm", "kustomize"):
+    if at.applied:
         return remedy("part away", at, "ingest")
     return f"start ingest with webhook.enabled, or {_REMOVE}"
 

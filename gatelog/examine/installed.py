@@ -47,7 +47,7 @@ async def deployments(kube: KubeClient, at: Installation) -> list[Finding]:
         labels, name = obj["metadata"].get("labels") or {}, obj["metadata"]["name"]
         by_part[labels.get(COMPONENT_LABEL, name)] = obj
     if not by_part:
-        if at.how not in ("helm", "kustomize"):
+        if not at.applied:
             return []
         said = f"no part runs in {namespace}, where gatelog is installed"
         return [fail(AREA, "parts", said, remedy("part away", at, _PARTS[0]))]

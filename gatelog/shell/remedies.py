@@ -40,6 +40,11 @@ class Installation(Struct, frozen=True):
     release: str = ""
     pod: str = ""
 
+    @property
+    def applied(self) -> bool:
+        """Whether it is known to be in a cluster, made of manifests."""
+        return self.how in _APPLY
+
     def run(self, command: str) -> str:
         """Return the line that runs a command where log and read model are; "" if nowhere."""
         if self.how == "up":
