@@ -12,14 +12,13 @@ from itertools import product
 import msgspec
 import psycopg
 import pytest
-import yaml
 
 from gatelog.cluster.installation import described
 from gatelog.readmodel import standstill
 from gatelog.shell.remedies import REMEDIES, UNKNOWN, Installation, commands, here, remedy
 from runtime.settings import LeaseSettings, NatsSettings, Settings
 from tests.deploy import helm
-from tests.deploy.manifests import DEPLOY, objects
+from tests.deploy.manifests import DEPLOY, objects, parsed
 
 HELM = "`helm -n queueing get manifest gl | kubectl annotate --local -f - -o yaml meta.helm.sh/"
 INSTALLED = {
@@ -88,7 +87,9 @@ def test_what_is_left_of_an_installation_says_how_it_was_made(profile: str) -> N
     assert described([]) is UNKNOWN
 
 
-@pytest.mark.skipif(helm.helm() is None or helm.kubectl() is None, reason="what is typed")
+@pytest.mark.skipif(
+    helm.helm() is None or helm.kubectl() is None, reason="no helm or kubectl for this machine"
+)
 def test_what_helm_made_stays_its_release() -> None:
     """Helm's manifest lacks Helm's annotations: applied as it is, it took them off each object, and
     doctor said of the release from then on that kustomize had made it.
@@ -107,8 +108,8 @@ def test_what_helm_made_stays_its_release() -> None:
         capture_output=True,
         text=True,
     )
-    found = [one for one in yaml.safe_load_all(done.stdout) if one]
-    assert len(found) == len([one for one in yaml.safe_load_all(made.stdout) if one]) > 20
+    found = parsed(done.stdout)
+    assert len(found) == len(parsed(made.stdout)) > 20
     owners = described([one for one in found if one["kind"] == "StatefulSet"])
     assert (owners.how, owners.release, owners.namespace) == ("helm", "gl", "queueing")
     for one in found:
