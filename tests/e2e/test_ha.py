@@ -115,26 +115,26 @@ async def replicas(
         await asyncio.to_thread(found.stop)
 
 
-def told(child: Child, event: str) -> list[dict[str, Any]]:
+def logged(child: Child, event: str) -> list[dict[str, Any]]:
     lines = (json.loads(line) for line in child.text().splitlines() if line.startswith("{"))
     return [line for line in lines if line.get("event") == event]
 
 
-async def told_by(api: Api, children: Iterable[Child], event: str, times: int = 1) -> None:
-    """Wait until each of them has told it so many times."""
+async def until_logged(api: Api, children: Iterable[Child], event: str, times: int = 1) -> None:
+    """Wait until each of them has logged it so many times."""
     for child in children:
 
         async def so_often(child: Child = child) -> bool:
-            return len(told(child, event)) >= times
+            return len(logged(child, event)) >= times
 
-        await api.until(f"{child.name} tells {event} {times} times", so_often)
+        await api.until(f"{child.name} logs {event} {times} times", so_often)
 
 
 async def started(api: Api, child: Child) -> None:
     """Start it and wait until it says that it runs."""
-    before = len(told(child, "started"))
+    before = len(logged(child, "started"))
     child.start()
-    await told_by(api, [child], "started", before + 1)
+    await until_logged(api, [child], "started", before + 1)
 
 
 async def secrets_of_the_log_change(api: Api, parts: Parts, log: ShippedNats) -> None:
@@ -149,10 +149,10 @@ async def secrets_of_the_log_change(api: Api, parts: Parts, log: ShippedNats) ->
     command = ["openssl", "pkey", "-in", str(new), "-pubout"]
     with keys.open("ab") as file:
         file.write(subprocess.run(command, check=True, capture_output=True).stdout)
-    seen = {child.name: len(told(child, "nats_reconnected")) for child in parts}
+    seen = {child.name: len(logged(child, "nats_reconnected")) for child in parts}
     log.reload()
     for child in parts:
-        await told_by(api, [child], "nats_reconnected", seen[child.name] + 1)
+        await until_logged(api, [child], "nats_reconnected", seen[child.name] + 1)
     new.replace(log.secrets / "decision-key.pem")  # read by the projector's next start
     for part, password in old.items():
         assert (log.secrets / part).read_text() != password
@@ -171,10 +171,10 @@ async def password_of_the_database_changes(
     (log.secrets / "postgres").unlink()
     (log.secrets / "pg_service.conf").unlink()
     log.make_secrets()
-    seen = len(told(leading, "database_unavailable"))
+    seen = len(logged(leading, "database_unavailable"))
     assert await asyncio.to_thread(role.end_sessions) >= 1
-    await told_by(api, [leading], "database_unavailable", seen + 1)
-    said = told(leading, "database_unavailable")[-1]["error"]
+    await until_logged(api, [leading], "database_unavailable", seen + 1)
+    said = logged(leading, "database_unavailable")[-1]["error"]
     await asyncio.to_thread(role.give, (log.secrets / "postgres").read_text())
     assert (log.secrets / "postgres").read_text() not in leading.text(), said
 
@@ -255,7 +255,7 @@ async def test_a_replica_may_die_stand_still_or_be_replaced(
                 print(f"{what:28} {seconds:6.2f} s")
             assert max(took.values()) <= TAKEOVER_S, took
             # Who was woken up did nothing more than notice.
-            assert not [line for child in parts for line in told(child, "failed")]
+            assert not [line for child in parts for line in logged(child, "failed")]
             await api.until("no decision was refused", lambda: _none_parked(role.url), 1)
     finally:
         simulator.stop()

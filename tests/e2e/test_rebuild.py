@@ -147,9 +147,9 @@ async def test_the_projector_goes_on_in_the_new_read_model(
         "no projector": PROJECTOR_KILLS,
     }
     assert looking.looks > 20
-    told = parts["projector"].text()
-    assert '"event": "read_model_replaced"' in told, "no rebuild met a projector that was at work"
-    assert "another projector" not in told
+    logged = parts["projector"].text()
+    assert '"event": "read_model_replaced"' in logged, "no rebuild met a projector that was at work"
+    assert "another projector" not in logged
     assert rebuild.text().count("switched over at position") >= REBUILDS + 1
     await hold_against_the_log(database, own_nats.settings(), CLUSTER, load.groups)
     await verified(database, own_nats.settings(), CLUSTER, load.pods)
