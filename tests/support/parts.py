@@ -131,7 +131,7 @@ class Parts:
         return self._all[name]
 
     def beside(self, name: str, part: str, env: dict[str, str] | None = None) -> Child:
-        """A process that is not among these: whoever starts it ends it."""
+        """A process that is not among these: its starter ends it."""
         argv = [GATELOG, PARTS.get(part, part)]
         return self._child(name, argv, self._env(part) if env is None else env, self._folder)
 

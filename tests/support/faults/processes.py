@@ -1,4 +1,4 @@
-"""Faults of a process: its disk is full, or it stands still and believes what it last saw.
+"""Faults of a process: its disk is full, or it is stopped and then believes what it last saw.
 
 Invariant: a process that has ended meanwhile is no error.
 """
