@@ -1,7 +1,6 @@
 """/metrics of `gatelog up` over HTTP, after groups went through it on the stand-in cluster."""
 
 import asyncio
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from podgroup.model.objects import WATCHED_KINDS
 from runtime.metrics import UNBOUNDED
+from tests.deploy.compose import free_port
 from tests.metrics.reference import everything
 from tests.support.processes import Api, make_queue, pod
 from tests.support.stack import Stack, runs_to_its_end, started
@@ -51,9 +51,7 @@ async def scrape(port: int) -> Page:
 
 @pytest.fixture
 def port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return free_port()
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ real Prometheus where one is installed, and read by a parser of the language eve
 import json
 import re
 import shutil
-import socket
 import subprocess
 import time
 import urllib.error
@@ -22,6 +21,7 @@ import sqlalchemy as sa
 import yaml
 
 from projector.storage.database import reader
+from tests.deploy.compose import free_port
 from tests.deploy.manifests import DEPLOY
 from tests.metrics.reference import PAGE
 
@@ -139,9 +139,7 @@ def test_expressions_are_promql():
 def prometheus(tmp_path: Path) -> Iterator[str]:
     if PROMETHEUS is None:
         pytest.skip("Prometheus is not installed")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     (tmp_path / "prometheus.yml").write_text("{}\n")
     command = [
         *(PROMETHEUS, f"--config.file={tmp_path}/prometheus.yml"),

